@@ -1,0 +1,65 @@
+# A thin front for meson and ninja. `make help` lists what there is.
+#
+# Build folders: build (what you run), build-asan, build-tsan, build-clang. Warnings are errors
+# unless WERROR=false.
+
+WERROR ?= true
+MESON  ?= meson
+PREFIX ?= /usr/local
+
+.PHONY: all help up check check-quick asan tsan clang bench fuzz docs format install clean
+
+all: build/build.ninja ## build/reeve
+	@ninja -C build reeve layers.stamp
+
+build/build.ninja:
+	@$(MESON) setup build -Dwerror=$(WERROR) --prefix=$(PREFIX) >/dev/null
+
+build-asan/build.ninja:
+	@$(MESON) setup build-asan -Dwerror=$(WERROR) -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+
+build-tsan/build.ninja:
+	@$(MESON) setup build-tsan -Dwerror=$(WERROR) -Db_sanitize=thread -Db_lundef=false >/dev/null
+
+build-clang/build.ninja:
+	@CC=clang $(MESON) setup build-clang -Dwerror=$(WERROR) >/dev/null
+
+up: all ## server and a demo conversation, in the foreground
+	@build/reeve up
+
+check: all ## every test: plain, ASan+UBSan, TSan for the threads, clang for its warnings
+	@tests/run build asan tsan clang
+
+check-quick: all ## the plain suite only
+	@tests/run build
+
+asan: build-asan/build.ninja ## the suite under AddressSanitizer and UBSan
+	@tests/run asan
+
+tsan: build-tsan/build.ninja ## the threaded parts under ThreadSanitizer
+	@tests/run tsan
+
+clang: build-clang/build.ninja ## builds with clang
+	@ninja -C build-clang
+
+bench: all ## durable appends next to Redis and PostgreSQL, memory, instructions
+	@tests/bench/run.py
+
+fuzz: ## each fuzzer for SECONDS (60)
+	@tests/fuzz/run
+
+docs: all ## docs/protocol.md, docs/cli.md, docs/configuration.md from the tables
+	@ninja -C build docs-tool
+	@build/docs-tool docs
+
+format: ## clang-format over all C
+	@clang-format -i $$(git ls-files --cached --others --exclude-standard '*.c' '*.h')
+
+install: all ## DESTDIR and PREFIX are honoured
+	@DESTDIR="$(DESTDIR)" $(MESON) install -C build --no-rebuild
+
+clean:
+	@rm -rf build build-asan build-tsan build-clang
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22

@@ -1,0 +1,168 @@
+/*
+ * help.c: help and docs/cli.md, generated from the rows of the verbs.
+ *
+ * Owns no text about any verb: what is said of one stands in its row. What belongs to no verb (how
+ * the server is found, what exit codes mean) stands here, once, and is used in both outputs.
+ */
+#include "cli/help.h"
+
+#include <string.h>
+
+#include "base/macro.h"
+#include "base/str.h"
+#include "cli/verbs.h"
+
+enum { OPTION_COLUMN = 34 };
+
+static const char purpose[] =
+    "reeve oversees agents: one log, one ladder, a reason for everything.";
+
+static const char finding[] =
+    "The server is found by --data DIR (its data folder), by --server URL with --token-file FILE,\n"
+    "by REEVE_URL and REEVE_TOKEN, or in the default data folder, $XDG_STATE_HOME/reeve.";
+
+static const struct {
+    const char *status, *meaning;
+} statuses[] = {
+    {"0", "done"},
+    {"1", "no: refused, or not found"},
+    {"2", "wrong usage or configuration"},
+    {"69", "the server cannot be reached"},
+    {"70", "a bug"},
+    {"75", "not now: try the same again"},
+};
+
+static void add_usage(struct buf *out, const struct verb *verb)
+{
+    buf_addf(out, "reeve %s", verb->name);
+    if (*verb->synopsis)
+        buf_addf(out, " %s", verb->synopsis);
+    for (const struct verb_option *o = verb->options; o && o->name; o++)
+        if (o->flags & ARG_REQUIRED)
+            buf_addf(out, " --%s %s", o->name, o->value);
+    buf_addz(out, " [OPTIONS]");
+}
+
+static void add_option_name(struct buf *out, const struct verb_option *o)
+{
+    if (o->letter)
+        buf_addf(out, "-%c, ", o->letter);
+    buf_addf(out, "--%s", o->name);
+    if (o->value)
+        buf_addf(out, " %s", o->value);
+}
+
+static void pad_to(struct buf *out, size_t line_start, size_t column)
+{
+    if (out->len - line_start >= column) {
+        buf_addc(out, '\n');
+        line_start = out->len;
+    }
+    while (out->len - line_start < column)
+        buf_addc(out, ' ');
+}
+
+static void add_option(struct buf *out, const struct verb_option *o)
+{
+    size_t line_start = out->len;
+    buf_addz(out, o->letter ? "  " : "      ");
+    add_option_name(out, o);
+    pad_to(out, line_start, OPTION_COLUMN);
+    buf_addf(out, "%s%s\n", o->help, o->flags & ARG_REPEAT ? " (may be repeated)" : "");
+}
+
+void help_write_verb(struct buf *out, const struct verb *verb)
+{
+    buf_addz(out, "usage: ");
+    add_usage(out, verb);
+    buf_addf(out, "\n\n%s\n", verb->summary);
+    if (verb->details)
+        buf_addf(out, "\n%s\n", verb->details);
+    buf_addz(out, "\noptions:\n");
+    const struct verb_option *tables[VERB_TABLES];
+    size_t n = verb_tables(verb, tables);
+    for (size_t i = 0; i < n; i++)
+        for (const struct verb_option *o = tables[i]; o->name; o++)
+            add_option(out, o);
+}
+
+static void add_summary(struct buf *out, const struct verb *verb)
+{
+    size_t line_start = out->len;
+    buf_addf(out, "  %s", verb->name);
+    if (*verb->synopsis)
+        buf_addf(out, " %s", verb->synopsis);
+    pad_to(out, line_start, OPTION_COLUMN);
+    buf_addf(out, "%s\n", verb->summary);
+}
+
+size_t help_write_group(struct buf *out, const char *word)
+{
+    size_t n = strlen(word), count = 0;
+    for (const struct verb *const *v = cli_verbs; *v; v++) {
+        if (strncmp((*v)->name, word, n) != 0 || (*v)->name[n] != ' ')
+            continue;
+        add_summary(out, *v);
+        count++;
+    }
+    return count;
+}
+
+void help_write_overview(struct buf *out)
+{
+    buf_addf(out, "usage: reeve VERB [OPTIONS]\n\n%s\n\nverbs:\n", purpose);
+    for (const struct verb *const *v = cli_verbs; *v; v++)
+        add_summary(out, *v);
+    buf_addf(out, "\n%s\n\nexit status:\n", finding);
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
+        buf_addf(out, "  %-4s%s\n", statuses[i].status, statuses[i].meaning);
+    buf_addz(out, "\n'reeve help VERB' says more about one of them.\n");
+}
+
+static void add_markdown_text(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (strchr("|<>*_`", *text))
+            buf_addc(out, '\\');
+        buf_addc(out, *text);
+    }
+}
+
+static void add_markdown_option(struct buf *out, const struct verb_option *o)
+{
+    buf_addz(out, "- `");
+    add_option_name(out, o);
+    buf_addz(out, "`: ");
+    add_markdown_text(out, o->help);
+    buf_addz(out, o->flags & ARG_REPEAT ? " (may be repeated)\n" : "\n");
+}
+
+static void add_markdown_verb(struct buf *out, const struct verb *verb)
+{
+    buf_addf(out, "\n## reeve %s\n\n`", verb->name);
+    add_usage(out, verb);
+    buf_addz(out, "`\n\n");
+    add_markdown_text(out, verb->summary);
+    buf_addz(out, "\n\n");
+    if (verb->details) {
+        add_markdown_text(out, verb->details);
+        buf_addz(out, "\n\n");
+    }
+    const struct verb_option *tables[VERB_TABLES];
+    size_t n = verb_tables(verb, tables);
+    for (size_t i = 0; i < n; i++)
+        for (const struct verb_option *o = tables[i]; o->name; o++)
+            add_markdown_option(out, o);
+}
+
+void cli_write_markdown(struct buf *out)
+{
+    buf_addf(out, "# The command line\n\nGenerated from the verb table; do not edit.\n\n%s\n\n",
+             purpose);
+    add_markdown_text(out, finding);
+    buf_addz(out, "\n\n| exit status | meaning |\n|---|---|\n");
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
+        buf_addf(out, "| %s | %s |\n", statuses[i].status, statuses[i].meaning);
+    for (const struct verb *const *v = cli_verbs; *v; v++)
+        add_markdown_verb(out, *v);
+}

@@ -1,0 +1,102 @@
+/*
+ * verbs.c: every verb of the program, in the order people meet them.
+ *
+ * Owns nothing but the list. A verb is added by writing its cmd_*.c and one line here; parsing,
+ * help and docs/cli.md follow from the row. The row of `serve` is kept here and not in cmd_serve.c,
+ * so that tests of the command line need not link the whole server.
+ */
+#include "cli/verbs.h"
+
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/suggest.h"
+
+// clang-format off
+static const struct verb_option serve_options[] = {
+    {"data", 0, "DIR", 0, "the data folder (default: $XDG_STATE_HOME/reeve)"},
+    {"listen", 0, "ADDRESS:PORT", 0, "where to listen (default 127.0.0.1:7433); port 0 takes a free one"},
+    {"config", 0, "FILE", 0, "read settings from FILE"},
+    {"set", 0, "SECTION.KEY=VALUE", ARG_REPEAT, "change one setting; wins over file and environment"},
+    {"store", 0, "URL", 0, "sqlite:PATH (default: reeve.db in the data folder)"},
+    {"bell", 0, "URL", 0, "local (default)"},
+    {"clock", 0, "real|manual", 0, "manual: time moves only by clock.advance"},
+    {"tls-cert", 0, "FILE", 0, "serve TLS with this certificate chain (PEM)"},
+    {"tls-key", 0, "FILE", 0, "and this key"},
+    {"insecure", 0, NULL, 0, "allow listening beyond loopback without TLS"},
+    {"allow-host", 0, "NAME", ARG_REPEAT, "also answer requests whose Host is NAME"},
+    {"log-level", 0, "debug|info|warn|error", 0, "the least level that is logged (default info)"},
+    OPTIONS_END,
+};
+// clang-format on
+
+static const struct verb verb_serve = {
+    .name = "serve",
+    .synopsis = "",
+    .summary = "run the server",
+    .details =
+        "When ready it writes, if absent, DIR/operator.token, and after it DIR/server.json.\n"
+        "SIGTERM and SIGINT end it cleanly.",
+    .options = serve_options,
+    .run = cmd_serve,
+};
+
+const struct verb *const cli_verbs[] = {
+    &verb_up,
+    &verb_serve,
+    &verb_conversation_create,
+    &verb_conversation_show,
+    &verb_conversation_list,
+    &verb_conversation_end,
+    &verb_send,
+    &verb_events,
+    &verb_rpc,
+    &verb_config_check,
+    &verb_version,
+    &verb_help,
+    NULL,
+};
+
+/* How many words of argv spell this name; 0 if they do not. */
+static int name_matches(const char *name, int argc, char **argv)
+{
+    int words = 0;
+    while (*name && words < argc) {
+        size_t n = strcspn(name, " ");
+        if (!str_eq((struct str){name, n}, str_of(argv[words])))
+            return 0;
+        words++;
+        name += n + (name[n] == ' ');
+    }
+    return *name ? 0 : words;
+}
+
+const struct verb *verb_find(int argc, char **argv, int *ret_words)
+{
+    const struct verb *best = NULL;
+    int best_words = 0;
+    for (const struct verb *const *v = cli_verbs; *v; v++) {
+        int words = name_matches((*v)->name, argc, argv);
+        if (words > best_words) {
+            best = *v;
+            best_words = words;
+        }
+    }
+    if (best)
+        *ret_words = best_words;
+    return best;
+}
+
+const struct verb *verb_nearest(const char *name)
+{
+    const struct verb *best = NULL;
+    unsigned best_distance = SUGGEST_DISTANCE_MAX + 1;
+    for (const struct verb *const *v = cli_verbs; *v; v++) {
+        unsigned distance = suggest_distance(str_of(name), str_of((*v)->name));
+        if (distance < best_distance) {
+            best = *v;
+            best_distance = distance;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,36 @@
+/*
+ * verbs.h: the list of verbs.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "cli/cli.h"
+
+/* In the order of `reeve help`; ended by NULL. */
+extern const struct verb *const cli_verbs[];
+
+/*
+ * The verb that argv begins with, and how many words its name has; NULL if there is none. Two words
+ * are tried before one.
+ */
+const struct verb *verb_find(int argc, char **argv, int *ret_words);
+/* The verb whose name is nearest to a misspelt one, or NULL if none is near. */
+const struct verb *verb_nearest(const char *name);
+
+/* The rows, one per cmd_*.c; serve's row stands in verbs.c, because its file is the server's door.
+ */
+extern const struct verb verb_config_check;
+extern const struct verb verb_conversation_create;
+extern const struct verb verb_conversation_end;
+extern const struct verb verb_conversation_list;
+extern const struct verb verb_conversation_show;
+extern const struct verb verb_events;
+extern const struct verb verb_help;
+extern const struct verb verb_rpc;
+extern const struct verb verb_send;
+extern const struct verb verb_up;
+extern const struct verb verb_version;
+
+int cmd_serve(const struct cli_args *args, struct err *err);

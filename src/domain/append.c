@@ -1,0 +1,319 @@
+/*
+ * append.c: see append.h.
+ *
+ * The head decides everything, so the log itself is only ever written, never read, here (but for
+ * the lookup of a request id, an index probe). The order of checks is the contract's: exists →
+ * repeat → ended → precondition → turn → owner.
+ */
+#include "domain/append.h"
+
+#include "base/mem.h"
+#include "domain/guidance.h"
+#include "domain/work.h"
+
+static int insert_event(struct work *w, const struct event *e, const struct request_key *key,
+                        struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_EVENT_INSERT);
+    query_int(q, 1, e->id);
+    query_int(q, 2, e->conversation);
+    query_int(q, 3, e->seq);
+    query_int(q, 4, e->turn);
+    query_int(q, 5, e->event);
+    query_int(q, 6, e->ts_ms);
+    query_text(q, 7, str_of(event_type_name(e->type)));
+    query_text(q, 8, str_of(finality_name(e->finality)));
+    query_text(q, 9, e->agent_id);
+    query_text(q, 10, e->payload);
+    if (key && key->id.p) {
+        query_text(q, 11, key->id);
+        query_blob(q, 12, key->hash, sizeof key->hash);
+    }
+    return query_run(q, NULL, err);
+}
+
+/* Numbers the event, moves the counters of its lane, stores and publishes it. */
+static int push(struct work *w, struct head *h, struct event *e, const struct request_key *key,
+                struct err *err)
+{
+    REQUIRE(h->status != CONVERSATION_COMPLETED);
+    head_edit(w, h);
+    e->id = w->last.event + 1;
+    e->conversation = h->conversation;
+    e->seq = h->last_seq + 1;
+    e->event = e->turn == 0 ? h->system_events + 1 : h->turn_events + 1;
+    e->ts_ms = w->now_ms;
+    int r = insert_event(w, e, key, err);
+    if (r < 0)
+        return r;
+    w->last.event = e->id;
+    h->last_seq = e->seq;
+    if (e->turn == 0)
+        h->system_events = e->event;
+    else
+        h->turn_events = e->event;
+    h->updated_ms = w->now_ms;
+    work_publish_event(w, e);
+    return 0;
+}
+
+static void open_turn(struct head *h, struct str agent_id)
+{
+    if (!h->turn_is_open) {
+        h->last_turn++;
+        h->turn_events = 0;
+        h->turn_is_open = true;
+        h->turn_is_cleared = true; /* nobody's yet */
+    }
+    if (h->turn_is_cleared) {
+        REQUIRE(agent_id.n <= AGENT_ID_BYTES_MAX);
+        memcpy(h->turn_owner, agent_id.p, agent_id.n);
+        h->turn_owner[agent_id.n] = '\0';
+        h->turn_is_cleared = false;
+    }
+}
+
+static void close_turn(struct head *h, const struct event *e)
+{
+    h->turn_is_open = h->turn_is_cleared = false;
+    h->last_closed_seq = e->seq;
+}
+
+/* ---- checks ---- */
+
+static int check_active(const struct head *h, struct err *err)
+{
+    if (h->conversation == 0)
+        return err_set(err, ERR_FORBIDDEN, "conversation 0 is the server's own log");
+    if (h->status == CONVERSATION_COMPLETED)
+        return err_set(err, ERR_CONVERSATION_FINALIZED, "conversation %lld has ended",
+                       (long long)h->conversation);
+    return 0;
+}
+
+static int check_precondition(const struct head *h, int64_t expected, struct err *err)
+{
+    if (expected < 0 || expected == h->last_closed_seq)
+        return 0;
+    err_set(err, ERR_PRECONDITION_FAILED, "lastClosedSeq is %lld", (long long)h->last_closed_seq);
+    err_int(err, "expected", expected);
+    return err_int(err, "actual", h->last_closed_seq);
+}
+
+static int check_turn(const struct head *h, int64_t turn, struct err *err)
+{
+    int64_t expected = h->turn_is_open ? h->last_turn : h->last_turn + 1;
+    if (turn == 0 || turn == expected)
+        return 0;
+    if (h->turn_is_open)
+        err_set(err, ERR_TURN_ALREADY_OPEN, "turn %lld is open", (long long)expected);
+    else
+        err_set(err, ERR_INVALID_TURN, "the next turn is %lld", (long long)expected);
+    return err_int(err, "expectedTurn", expected);
+}
+
+static bool owns_turn(const struct head *h, struct str agent_id)
+{
+    return !h->turn_is_open || h->turn_is_cleared || str_is(agent_id, h->turn_owner);
+}
+
+static int check_owner(const struct head *h, const struct append *a, struct err *err)
+{
+    if (a->finality == FINALITY_NONE || a->overrides_owner || owns_turn(h, a->agent_id))
+        return 0;
+    err_set(err, ERR_FORBIDDEN, "turn %lld belongs to %s", (long long)h->last_turn, h->turn_owner);
+    return err_str(err, "owner", str_of(h->turn_owner));
+}
+
+static int check_all(const struct head *h, const struct append *a, struct err *err)
+{
+    int r = check_active(h, err);
+    if (r == 0)
+        r = check_precondition(h, a->precondition_closed_seq, err);
+    if (r == 0)
+        r = check_turn(h, a->turn, err);
+    if (r == 0)
+        r = check_owner(h, a, err);
+    return r;
+}
+
+/* ---- repeats ---- */
+
+int append_find_repeat(struct work *w, int64_t conversation, struct str agent_id,
+                       const struct request_key *key, struct event *ret, bool *ret_found,
+                       struct err *err)
+{
+    *ret_found = false;
+    if (!key || !key->id.p)
+        return 0;
+    struct query *q = store_query(w->store, SQL_EVENT_BY_REQUEST);
+    query_int(q, 1, conversation);
+    query_text(q, 2, agent_id);
+    query_text(q, 3, key->id);
+    int r = query_one(q, err);
+    if (r <= 0)
+        return r;
+    struct str hash = query_get_blob(q, 10);
+    bool same = hash.n == sizeof key->hash && memcmp(hash.p, key->hash, hash.n) == 0;
+    r = event_from_row(q, ret, err);
+    if (r == 0 && !same)
+        r = err_set(err, ERR_IDEMPOTENCY_CONFLICT, "%s", err_text(ERR_IDEMPOTENCY_CONFLICT));
+    ret->agent_id = arena_str(&w->arena, ret->agent_id);
+    ret->payload = arena_str(&w->arena, ret->payload);
+    query_end(q);
+    *ret_found = r == 0;
+    return r;
+}
+
+/* ---- appending ---- */
+
+static void finish_conversation(struct head *h, enum outcome outcome, enum stop_reason reason)
+{
+    REQUIRE(outcome != OUTCOME_NONE && reason != STOP_REASON_NONE);
+    h->status = CONVERSATION_COMPLETED;
+    h->outcome = outcome;
+    h->stop_reason = reason;
+}
+
+/* The gate for messages and traces. */
+static int append_to_turn(struct work *w, struct head *h, enum event_type type,
+                          const struct append *a, struct event *ret, struct err *err)
+{
+    int r = check_all(h, a, err);
+    if (r < 0)
+        return r;
+    head_edit(w, h);
+    open_turn(h, a->agent_id);
+    *ret = (struct event){.turn = h->last_turn,
+                          .type = type,
+                          .finality = a->finality,
+                          .agent_id = a->agent_id,
+                          .payload = a->payload};
+    r = push(w, h, ret, a->key, err);
+    if (r < 0)
+        return r;
+    if (!str_starts(a->agent_id, STR("system-")))
+        h->last_activity_ms = w->now_ms;
+    if (a->finality != FINALITY_NONE)
+        close_turn(h, ret);
+    if (a->finality == FINALITY_CONVERSATION)
+        finish_conversation(h, a->outcome, a->stop_reason);
+    return 0;
+}
+
+static int end_at_max_turns(struct work *w, struct head *h, struct err *err)
+{
+    struct str payload = arena_printf(&w->arena,
+                                      "{\"text\":\"Auto-closed: reached maxTurns=%lld.\","
+                                      "\"outcome\":{\"status\":\"canceled\","
+                                      "\"reason\":\"max_turns\"}}",
+                                      (long long)h->max_turns);
+    struct append a = {.conversation = h->conversation,
+                       .agent_id = STR("system-orchestrator"),
+                       .finality = FINALITY_CONVERSATION,
+                       .payload = payload,
+                       .precondition_closed_seq = -1,
+                       .outcome = OUTCOME_CANCELED,
+                       .stop_reason = STOP_MAX_TURNS,
+                       .overrides_owner = true};
+    struct event e;
+    return append_to_turn(w, h, EVENT_MESSAGE, &a, &e, err);
+}
+
+static int find_or_repeat(struct work *w, const struct append *a, struct head **ret_head,
+                          struct event *ret, bool *ret_repeat, struct err *err)
+{
+    int r = head_get(w, a->conversation, ret_head, err);
+    if (r < 0)
+        return r;
+    return append_find_repeat(w, a->conversation, a->agent_id, a->key, ret, ret_repeat, err);
+}
+
+int append_message(struct work *w, const struct append *a, struct event *ret, struct err *err)
+{
+    struct head *h;
+    bool repeat;
+    int r = find_or_repeat(w, a, &h, ret, &repeat, err);
+    if (r < 0 || repeat)
+        return r;
+    r = append_to_turn(w, h, EVENT_MESSAGE, a, ret, err);
+    if (r < 0 || a->finality != FINALITY_TURN)
+        return r;
+    if (h->max_turns > 0 && h->last_turn >= h->max_turns)
+        return end_at_max_turns(w, h, err);
+    return guidance_publish(w, h, err);
+}
+
+int append_trace(struct work *w, const struct append *a, struct event *ret, struct err *err)
+{
+    struct head *h;
+    bool repeat;
+    int r = find_or_repeat(w, a, &h, ret, &repeat, err);
+    if (r < 0 || repeat)
+        return r;
+    if (a->finality != FINALITY_NONE)
+        return err_set(err, ERR_FINALITY_RULE, "%s", err_text(ERR_FINALITY_RULE));
+    return append_to_turn(w, h, EVENT_TRACE, a, ret, err);
+}
+
+int append_system(struct work *w, int64_t conversation, const char *agent_id, const char *kind,
+                  struct str data, struct event *ret, struct err *err)
+{
+    struct head *h;
+    int r = head_get(w, conversation, &h, err);
+    if (r < 0)
+        return r;
+    if (h->status == CONVERSATION_COMPLETED)
+        return err_set(err, ERR_CONVERSATION_FINALIZED, "conversation %lld has ended",
+                       (long long)conversation);
+    *ret = (struct event){.type = EVENT_SYSTEM,
+                          .agent_id = str_of(agent_id),
+                          .payload = arena_printf(&w->arena, "{\"kind\":\"%s\",\"data\":%.*s}",
+                                                  kind, STR_ARG(data))};
+    return push(w, h, ret, NULL, err);
+}
+
+static int append_clear_trace(struct work *w, struct head *h, struct str agent_id,
+                              struct str reason, struct err *err)
+{
+    struct buf payload = BUF_INIT(4096);
+    struct json_out j = JSON_OUT(&payload);
+    json_object(&j, NULL);
+    json_stringz(&j, "type", "turn_cleared");
+    json_string(&j, "abortedBy", agent_id);
+    if (reason.p)
+        json_string(&j, "reason", reason);
+    json_end(&j);
+    struct append a = {.agent_id = agent_id,
+                       .payload = arena_str(&w->arena, buf_str(&payload)),
+                       .precondition_closed_seq = -1};
+    buf_release(&payload);
+    struct event e;
+    return append_to_turn(w, h, EVENT_TRACE, &a, &e, err);
+}
+
+int append_turn_cleared(struct work *w, int64_t conversation, struct str agent_id, bool is_operator,
+                        struct str reason, int64_t *ret_turn, struct err *err)
+{
+    struct head *h;
+    int r = head_get(w, conversation, &h, err);
+    if (r == 0)
+        r = check_active(h, err);
+    if (r < 0)
+        return r;
+    if (!h->turn_is_open || h->turn_is_cleared) {
+        *ret_turn = h->turn_is_open ? h->last_turn : h->last_turn + 1;
+        return 0;
+    }
+    if (!is_operator && !str_is(agent_id, h->turn_owner)) {
+        err_set(err, ERR_FORBIDDEN, "turn %lld belongs to %s", (long long)h->last_turn,
+                h->turn_owner);
+        return err_str(err, "owner", str_of(h->turn_owner));
+    }
+    r = append_clear_trace(w, h, agent_id, reason, err);
+    if (r < 0)
+        return r;
+    h->turn_is_cleared = true;
+    *ret_turn = h->last_turn;
+    return guidance_publish(w, h, err);
+}

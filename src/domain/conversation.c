@@ -1,0 +1,281 @@
+/* conversation.c: see conversation.h. */
+#include "domain/conversation.h"
+
+#include "base/mem.h"
+#include "domain/append.h"
+#include "domain/guidance.h"
+#include "domain/work.h"
+
+enum { META_BYTES_MAX = 64 << 20 }; /* far above any request; the net caps those */
+
+/* ---- create ---- */
+
+static int insert_agent(struct work *w, int64_t conversation, int64_t position,
+                        const struct agent_spec *agent, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_AGENT_INSERT);
+    query_int(q, 1, conversation);
+    query_text(q, 2, agent->role);
+    query_int(q, 3, position);
+    query_text(q, 4, agent->kind);
+    query_text(q, 5, agent->machine);
+    query_text(q, 6, agent->desired);
+    return query_run(q, NULL, err);
+}
+
+static void write_agent(struct json_out *j, const struct agent_spec *agent)
+{
+    json_object(j, NULL);
+    json_string(j, "role", agent->role);
+    if (agent->kind.p)
+        json_string(j, "kind", agent->kind);
+    if (agent->machine.p)
+        json_string(j, "machine", agent->machine);
+    json_string(j, "desired", agent->desired);
+    json_end(j);
+}
+
+/* The members conversation.get shows as they were given have fixed places: see write_meta(). */
+static void write_meta_data(struct json_out *j, const struct conversation_spec *spec)
+{
+    json_object(j, NULL);
+    if (spec->title.p)
+        json_string(j, "title", spec->title);
+    json_array(j, "agents");
+    for (size_t i = 0; i < spec->agent_count; i++)
+        write_agent(j, &spec->agents[i]);
+    json_end(j);
+    if (spec->settings.starting_role[0])
+        json_stringz(j, "startingRole", spec->settings.starting_role);
+    json_int(j, "maxTurns", spec->settings.max_turns);
+    if (spec->runtime_controls)
+        json_value(j, "runtime_controls", spec->runtime_controls);
+    if (spec->watchdog)
+        json_value(j, "watchdog", spec->watchdog);
+    if (spec->metadata)
+        json_value(j, "metadata", spec->metadata);
+    json_end(j);
+}
+
+static int append_meta(struct work *w, int64_t conversation, const struct conversation_spec *spec,
+                       struct err *err)
+{
+    _cleanup_buf_ struct buf data = BUF_INIT(META_BYTES_MAX);
+    struct json_out j = JSON_OUT(&data);
+    write_meta_data(&j, spec);
+    struct event e;
+    return append_system(w, conversation, "system-orchestrator", "meta_created", buf_str(&data),
+                         &e, err);
+}
+
+int conversation_create(struct work *w, const struct conversation_spec *spec, int64_t *ret,
+                        struct err *err)
+{
+    struct head *h;
+    int r = head_create(w, &spec->settings, &h, err);
+    for (size_t i = 0; r == 0 && i < spec->agent_count; i++)
+        r = insert_agent(w, h->conversation, (int64_t)i, &spec->agents[i], err);
+    if (r == 0)
+        r = append_meta(w, h->conversation, spec, err);
+    if (r == 0)
+        r = guidance_publish(w, h, err);
+    if (r == 0)
+        *ret = h->conversation;
+    return r;
+}
+
+int conversation_ensure_server_log(struct work *w, struct err *err)
+{
+    struct head *h;
+    struct err none = ERR_INIT;
+    int r = head_get(w, 0, &h, &none);
+    if (r != -ERR_NOT_FOUND)
+        return r;
+    const struct conversation_spec spec = {
+        .title = STR("server"),
+        .settings = {.session_wall_clock_seconds = 0, .watchdog_disabled = true},
+    };
+    w->last.conversation = -1; /* the next number is 0 */
+    int64_t number;
+    r = conversation_create(w, &spec, &number, err);
+    REQUIRE(r < 0 || number == 0);
+    return r;
+}
+
+/* ---- read ---- */
+
+static int write_agents(struct work *w, int64_t conversation, struct json_out *out,
+                        struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_AGENT_LIST);
+    query_int(q, 1, conversation);
+    int r;
+    json_array(out, "agents");
+    while ((r = query_step(q, err)) == STORE_ROW) {
+        json_object(out, NULL);
+        json_string(out, "role", query_get_text(q, 0));
+        json_string(out, "kind", query_get_text(q, 1));
+        json_string(out, "machine", query_get_text(q, 2));
+        json_string(out, "desired", query_get_text(q, 3));
+        json_end(out);
+    }
+    json_end(out);
+    return r;
+}
+
+/* A member of meta_created's data, as it was given; null if absent. */
+static void write_meta(struct json_out *out, const struct json *data, const char *key)
+{
+    const struct json *v = json_get(data, key);
+    if (v)
+        json_value(out, key, v);
+    else
+        json_null(out, key);
+}
+
+static int read_meta(struct work *w, int64_t conversation, const struct json **ret,
+                     struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_EVENT_GET);
+    query_int(q, 1, conversation);
+    query_int(q, 2, 1);
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    REQUIRE_F(r == STORE_ROW, "conversation %lld has no first event", (long long)conversation);
+    struct str payload = arena_str(&w->arena, query_get_text(q, 9));
+    query_end(q);
+    const struct json *event;
+    r = json_parse(&w->arena, payload, JSON_DEPTH_DEFAULT + 8, &event, err);
+    if (r < 0)
+        return err_set(err, ERR_INTERNAL, "the first event of conversation %lld is damaged",
+                       (long long)conversation);
+    *ret = json_get(event, "data");
+    return 0;
+}
+
+static void write_head(struct json_out *out, const struct head *h)
+{
+    json_object(out, "head");
+    json_int(out, "lastTurn", h->last_turn);
+    json_int(out, "lastClosedSeq", h->last_closed_seq);
+    json_bool(out, "hasOpenTurn", h->turn_is_open);
+    json_int(out, "lastSeq", h->last_seq);
+    if (h->turn_is_open && !h->turn_is_cleared)
+        json_stringz(out, "turnOwner", h->turn_owner);
+    else
+        json_null(out, "turnOwner");
+    json_end(out);
+}
+
+static void write_runtime_controls(struct work *w, struct json_out *out, const struct head *h)
+{
+    int64_t seconds = h->session_wall_clock_seconds;
+    if (seconds == LIMIT_DEFAULT)
+        seconds = option_get(w->options, runtime_controls, session_wall_clock_seconds);
+    json_object(out, "runtime_controls");
+    json_int(out, "session_wall_clock_seconds", seconds);
+    json_end(out);
+}
+
+int conversation_write_members(struct work *w, int64_t conversation, struct json_out *out,
+                               struct err *err)
+{
+    struct head *h;
+    const struct json *meta = NULL;
+    int r = head_get(w, conversation, &h, err);
+    if (r == 0)
+        r = read_meta(w, conversation, &meta, err);
+    if (r < 0)
+        return r;
+    json_int(out, "conversation", conversation);
+    json_stringz(out, "status", conversation_status_name(h->status));
+    json_stringz(out, "outcome", outcome_name(h->outcome));
+    json_stringz(out, "stop_reason_code", stop_reason_name(h->stop_reason));
+    write_head(out, h);
+    r = write_agents(w, conversation, out, err);
+    write_meta(out, meta, "title");
+    write_meta(out, meta, "startingRole");
+    json_int(out, "maxTurns", h->max_turns);
+    write_meta(out, meta, "metadata");
+    write_runtime_controls(w, out, h);
+    write_meta(out, meta, "watchdog");
+    json_int(out, "window", h->window);
+    json_time(out, "windowStartedAt", h->window_started_ms);
+    json_time(out, "createdAt", h->created_ms);
+    json_time(out, "updatedAt", h->updated_ms);
+    return r;
+}
+
+/* ---- end ---- */
+
+static enum stop_reason reason_of(enum outcome outcome)
+{
+    switch (outcome) {
+    case OUTCOME_COMPLETED:
+        return STOP_COMPLETED;
+    case OUTCOME_FAILED:
+        return STOP_FAILED;
+    case OUTCOME_CANCELED:
+        return STOP_CANCELED_BY_USER;
+    case OUTCOME_NONE:
+    case OUTCOME_COUNT:
+        break;
+    }
+    REQUIRE(!"an outcome");
+    return STOP_REASON_NONE;
+}
+
+/* Nothing follows a terminal message, so it is the last event. */
+static int terminal_event(struct work *w, const struct head *h, struct event *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_EVENT_GET);
+    query_int(q, 1, h->conversation);
+    query_int(q, 2, h->last_seq);
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    REQUIRE_F(r == STORE_ROW, "conversation %lld lacks its last event", (long long)h->conversation);
+    r = event_from_row(q, ret, err);
+    ret->agent_id = arena_str(&w->arena, ret->agent_id);
+    ret->payload = arena_str(&w->arena, ret->payload);
+    query_end(q);
+    return r;
+}
+
+static struct str end_payload(struct work *w, const struct conversation_end *end)
+{
+    struct buf b = BUF_INIT(META_BYTES_MAX);
+    struct json_out j = JSON_OUT(&b);
+    json_object(&j, NULL);
+    json_string(&j, "text", end->text);
+    json_object(&j, "outcome");
+    json_stringz(&j, "status", outcome_name(end->outcome));
+    if (end->reason.p)
+        json_string(&j, "reason", end->reason);
+    json_end(&j);
+    json_end(&j);
+    struct str payload = arena_str(&w->arena, buf_str(&b));
+    buf_release(&b);
+    return payload;
+}
+
+int conversation_end(struct work *w, int64_t conversation, const struct conversation_end *end,
+                     struct event *ret, struct err *err)
+{
+    struct head *h;
+    int r = head_get(w, conversation, &h, err);
+    if (r < 0)
+        return r;
+    if (h->status == CONVERSATION_COMPLETED && h->outcome == end->outcome)
+        return terminal_event(w, h, ret, err);
+    const struct append a = {.conversation = conversation,
+                             .agent_id = end->author,
+                             .finality = FINALITY_CONVERSATION,
+                             .payload = end_payload(w, end),
+                             .precondition_closed_seq = -1,
+                             .outcome = end->outcome,
+                             .stop_reason = reason_of(end->outcome),
+                             .overrides_owner = true};
+    return append_message(w, &a, ret, err);
+}

@@ -1,0 +1,321 @@
+/*
+ * head.c: see head.h.
+ *
+ * Undo is a list of copies, one per head and request, in the tick's arena: a head is 350 bytes, so
+ * a copy is cheaper than any cleverness. A head that its request created is removed instead.
+ *
+ * The cache is bounded: past HEADS_MAX, each tick throws out a few heads, going round the map, so
+ * that no tick pays for all. After a commit no head is dirty, so any may go.
+ */
+#include "domain/head.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "domain/work.h"
+
+enum { HEADS_MAX = 100000, EVICTIONS_PER_TICK = 64 };
+
+static const char *const status_names[] = {
+#define X(name, text) [CONVERSATION_##name] = text,
+    CONVERSATION_STATUS_LIST(X)
+#undef X
+};
+_Static_assert(ARRAY_LEN(status_names) == CONVERSATION_STATUS_COUNT, "a name for each status");
+
+static const char *const outcome_names[] = {
+#define X(name, text) [OUTCOME_##name] = text,
+    OUTCOME_LIST(X)
+#undef X
+};
+_Static_assert(ARRAY_LEN(outcome_names) == OUTCOME_COUNT, "a name for each outcome");
+
+static const char *const stop_reason_names[] = {
+#define X(name, text) [STOP_##name] = text,
+    STOP_REASON_LIST(X)
+#undef X
+};
+_Static_assert(ARRAY_LEN(stop_reason_names) == STOP_REASON_COUNT, "a name for each reason");
+
+static int name_index(const char *const *names, int count, struct str s)
+{
+    for (int i = 0; i < count; i++)
+        if (str_is(s, names[i]))
+            return i;
+    return -1;
+}
+
+const char *conversation_status_name(enum conversation_status status)
+{
+    return status_names[status];
+}
+
+bool conversation_status_parse(struct str s, enum conversation_status *ret)
+{
+    int i = name_index(status_names, CONVERSATION_STATUS_COUNT, s);
+    if (i >= 0)
+        *ret = (enum conversation_status)i;
+    return i >= 0;
+}
+
+const char *outcome_name(enum outcome outcome)
+{
+    return outcome == OUTCOME_NONE ? NULL : outcome_names[outcome];
+}
+
+bool outcome_parse(struct str s, enum outcome *ret)
+{
+    int i = name_index(outcome_names, OUTCOME_COUNT, s);
+    if (i >= 0)
+        *ret = (enum outcome)i;
+    return i >= 0;
+}
+
+const char *stop_reason_name(enum stop_reason reason)
+{
+    return reason == STOP_REASON_NONE ? NULL : stop_reason_names[reason];
+}
+
+/* ---- reading ---- */
+
+static void copy_name(char ret[AGENT_ID_BYTES_MAX + 1], struct str s)
+{
+    size_t n = MIN(s.n, (size_t)AGENT_ID_BYTES_MAX);
+    if (n)
+        memcpy(ret, s.p, n);
+    ret[n] = '\0';
+}
+
+static int64_t limit_column(struct query *q, int column)
+{
+    return query_is_null(q, column) ? LIMIT_DEFAULT : query_get_int(q, column);
+}
+
+static int head_from_row(struct query *q, int64_t conversation, struct head *ret, struct err *err)
+{
+    *ret = (struct head){
+        .conversation = conversation,
+        .outcome = (enum outcome)name_index(outcome_names, OUTCOME_COUNT, query_get_text(q, 1)),
+        .stop_reason = (enum stop_reason)name_index(stop_reason_names, STOP_REASON_COUNT,
+                                                    query_get_text(q, 2)),
+        .max_turns = query_get_int(q, 4),
+        .session_wall_clock_seconds = limit_column(q, 5),
+        .watchdog_disabled = query_get_int(q, 6) != 0,
+        .idle_ms = limit_column(q, 7),
+        .global_idle_ms = limit_column(q, 8),
+        .window = query_get_int(q, 9),
+        .window_started_ms = query_get_int(q, 10),
+        .last_seq = query_get_int(q, 11),
+        .last_turn = query_get_int(q, 12),
+        .last_closed_seq = query_get_int(q, 13),
+        .turn_is_open = query_get_int(q, 14) != 0,
+        .turn_is_cleared = query_get_int(q, 15) != 0,
+        .turn_events = query_get_int(q, 17),
+        .system_events = query_get_int(q, 18),
+        .last_activity_ms = query_get_int(q, 19),
+        .created_ms = query_get_int(q, 20),
+        .updated_ms = query_get_int(q, 21),
+    };
+    copy_name(ret->starting_role, query_get_text(q, 3));
+    copy_name(ret->turn_owner, query_get_text(q, 16));
+    if (!conversation_status_parse(query_get_text(q, 0), &ret->status))
+        return err_set(err, ERR_INTERNAL, "conversation %lld has an unknown status",
+                       (long long)conversation);
+    return 0;
+}
+
+static int not_found(int64_t conversation, struct err *err)
+{
+    err_set(err, ERR_NOT_FOUND, "there is no conversation %lld", (long long)conversation);
+    err_str(err, "what", STR("conversation"));
+    return err_int(err, "id", conversation);
+}
+
+int head_get(struct work *w, int64_t conversation, struct head **ret, struct err *err)
+{
+    struct head *h = map_get(&w->heads, conversation);
+    if (!h) {
+        struct query *q = store_query(w->store, SQL_CONVERSATION_GET);
+        query_int(q, 1, conversation);
+        int r = query_one(q, err);
+        if (r < 0)
+            return r;
+        if (r == STORE_DONE)
+            return not_found(conversation, err);
+        struct head row;
+        r = head_from_row(q, conversation, &row, err);
+        query_end(q);
+        if (r < 0)
+            return r;
+        h = mem_alloc(sizeof *h);
+        *h = row;
+        map_put(&w->heads, conversation, h);
+    }
+    *ret = h;
+    return 0;
+}
+
+/* ---- changing ---- */
+
+struct head_undo {
+    struct head_undo *next;
+    struct head *head;
+    struct head before;
+};
+
+void head_edit(struct work *w, struct head *h)
+{
+    REQUIRE(w->request > 0);
+    if (h->edited_in == w->request)
+        return;
+    struct head_undo *u = arena_alloc(&w->arena, sizeof *u);
+    *u = (struct head_undo){.next = w->undo, .head = h, .before = *h};
+    w->undo = u;
+    h->edited_in = w->request;
+    if (!h->is_dirty) {
+        h->is_dirty = true;
+        h->next_dirty = w->dirty;
+        w->dirty = h;
+    }
+    work_mark_written(w);
+}
+
+static void bind_limit(struct query *q, int param, int64_t limit)
+{
+    if (limit != LIMIT_DEFAULT)
+        query_int(q, param, limit);
+}
+
+int head_create(struct work *w, const struct head *initial, struct head **ret, struct err *err)
+{
+    int64_t conversation = w->last.conversation + 1;
+    struct query *q = store_query(w->store, SQL_CONVERSATION_INSERT);
+    query_int(q, 1, conversation);
+    if (initial->starting_role[0])
+        query_text(q, 2, str_of(initial->starting_role));
+    query_int(q, 3, initial->max_turns);
+    bind_limit(q, 4, initial->session_wall_clock_seconds);
+    query_int(q, 5, initial->watchdog_disabled);
+    bind_limit(q, 6, initial->idle_ms);
+    bind_limit(q, 7, initial->global_idle_ms);
+    query_int(q, 8, w->now_ms);
+    int r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+
+    struct head *h = mem_alloc(sizeof *h);
+    *h = *initial;
+    h->conversation = w->last.conversation = conversation;
+    h->status = CONVERSATION_ACTIVE;
+    h->outcome = OUTCOME_NONE;
+    h->stop_reason = STOP_REASON_NONE;
+    h->window = 1;
+    h->window_started_ms = h->last_activity_ms = h->created_ms = h->updated_ms = w->now_ms;
+    h->is_new = true;
+    map_put(&w->heads, conversation, h);
+    head_edit(w, h);
+    *ret = h;
+    return 0;
+}
+
+/* ---- the moments of a tick ---- */
+
+static void unlink_dirty(struct work *w, struct head *h)
+{
+    struct head **p = &w->dirty;
+    while (*p != h)
+        p = &(*p)->next_dirty;
+    *p = h->next_dirty;
+}
+
+void heads_undo_request(struct work *w)
+{
+    for (struct head_undo *u = w->undo; u; u = u->next) {
+        struct head *h = u->head;
+        if (!u->before.is_dirty)
+            unlink_dirty(w, h);
+        if (u->before.is_new && !u->before.is_dirty) { /* made by this very request */
+            map_remove(&w->heads, h->conversation);
+            free(h);
+            continue;
+        }
+        u->before.next_dirty = h->next_dirty;
+        *h = u->before;
+    }
+    w->undo = NULL;
+}
+
+static int write_row(struct work *w, const struct head *h, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_HEAD_UPDATE);
+    query_int(q, 1, h->conversation);
+    query_text(q, 2, str_of(conversation_status_name(h->status)));
+    query_text(q, 3, str_of(outcome_name(h->outcome)));
+    query_text(q, 4, str_of(stop_reason_name(h->stop_reason)));
+    query_int(q, 5, h->last_seq);
+    query_int(q, 6, h->last_turn);
+    query_int(q, 7, h->last_closed_seq);
+    query_int(q, 8, h->turn_is_open);
+    query_int(q, 9, h->turn_is_cleared);
+    if (h->turn_owner[0])
+        query_text(q, 10, str_of(h->turn_owner));
+    query_int(q, 11, h->turn_events);
+    query_int(q, 12, h->system_events);
+    query_int(q, 13, h->last_activity_ms);
+    query_int(q, 14, h->updated_ms);
+    int64_t changes = 0;
+    int r = query_run(q, &changes, err);
+    REQUIRE_F(r < 0 || changes == 1, "conversation %lld", (long long)h->conversation);
+    return r;
+}
+
+int heads_flush(struct work *w, struct err *err)
+{
+    for (const struct head *h = w->dirty; h; h = h->next_dirty) {
+        int r = write_row(w, h, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static void evict_some(struct work *w)
+{
+    struct head *out[EVICTIONS_PER_TICK];
+    int n = 0;
+    while (n < EVICTIONS_PER_TICK && w->heads.count - (size_t)n > HEADS_MAX) {
+        struct head *h = map_next(&w->heads, &w->evict_at);
+        if (!h) {
+            w->evict_at = 0;
+            break;
+        }
+        out[n++] = h;
+    }
+    for (int i = 0; i < n; i++) {
+        map_remove(&w->heads, out[i]->conversation);
+        free(out[i]);
+    }
+}
+
+void heads_committed(struct work *w)
+{
+    while (w->dirty) {
+        struct head *h = w->dirty;
+        w->dirty = h->next_dirty;
+        h->is_dirty = h->is_new = false;
+        h->next_dirty = NULL;
+    }
+    w->undo = NULL;
+    evict_some(w);
+}
+
+void heads_drop(struct work *w)
+{
+    struct head *h;
+    for (size_t i = 0; (h = map_next(&w->heads, &i));)
+        free(h);
+    map_release(&w->heads);
+    w->dirty = NULL;
+    w->undo = NULL;
+    w->evict_at = 0;
+}

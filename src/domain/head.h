@@ -1,0 +1,110 @@
+/*
+ * head.h: what the server knows of a conversation without reading its log.
+ *
+ * A head is the row of `conversations` in memory: counters, the open turn and its owner, status. An
+ * append needs nothing else, which is why it costs the same for the 10th and the 100 000th event
+ * (L13). Heads are read on first use and kept; a tick that appends to a conversation a hundred
+ * times writes its row once.
+ *
+ * The rules that keep cache and store in step:
+ *   - a head changes only between work_begin() and work_commit(), and only after head_edit();
+ *   - head_edit() remembers the head as it was, so a request that fails is undone here as its
+ *     savepoint is undone in the store;
+ *   - if a commit fails, every head is dropped and read again.
+ *
+ * This presumes that nobody else writes to the store; a backend shared by several servers must
+ * read the head under its row lock instead.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "domain/event.h"
+
+#define CONVERSATION_STATUS_LIST(X)                                                                \
+    X(ACTIVE, "active") X(BLOCKED, "blocked") X(COMPLETED, "completed")
+#define OUTCOME_LIST(X) X(COMPLETED, "completed") X(CANCELED, "canceled") X(FAILED, "failed")
+
+enum conversation_status {
+#define X(name, text) CONVERSATION_##name,
+    CONVERSATION_STATUS_LIST(X)
+#undef X
+        CONVERSATION_STATUS_COUNT
+};
+
+enum outcome {
+    OUTCOME_NONE = -1,
+#define X(name, text) OUTCOME_##name,
+    OUTCOME_LIST(X)
+#undef X
+        OUTCOME_COUNT
+};
+
+/* Why something ended or is blocked: closed list, never empty once it has. */
+#define STOP_REASON_LIST(X)                                                                        \
+    X(COMPLETED, "completed")                                                                      \
+    X(FAILED, "failed")                                                                            \
+    X(CANCELED_BY_USER, "canceled_by_user")                                                        \
+    X(CANCELED_BY_CLIENT, "canceled_by_client")                                                    \
+    X(MAX_TURNS, "max_turns")
+
+enum stop_reason {
+    STOP_REASON_NONE = -1,
+#define X(name, text) STOP_##name,
+    STOP_REASON_LIST(X)
+#undef X
+        STOP_REASON_COUNT
+};
+
+enum { LIMIT_DEFAULT = -1 }; /* as configured */
+
+struct work;
+
+struct head {
+    int64_t conversation;
+    enum conversation_status status;
+    enum outcome outcome;
+    enum stop_reason stop_reason;
+    char starting_role[AGENT_ID_BYTES_MAX + 1]; /* empty: none */
+    int64_t max_turns;                          /* 0: no limit */
+    int64_t session_wall_clock_seconds;         /* or LIMIT_DEFAULT; 0: off */
+    bool watchdog_disabled;
+    int64_t idle_ms, global_idle_ms;            /* or LIMIT_DEFAULT; 0: off */
+    int64_t window, window_started_ms;
+    int64_t last_seq;
+    int64_t last_turn;
+    int64_t last_closed_seq;                    /* seq of the last message that closed a turn */
+    bool turn_is_open;
+    bool turn_is_cleared;                       /* open, and the next writer's */
+    char turn_owner[AGENT_ID_BYTES_MAX + 1];    /* of last_turn; empty before the first */
+    int64_t turn_events;                        /* in last_turn */
+    int64_t system_events;                      /* in turn 0 */
+    int64_t last_activity_ms;                   /* last event not written by the system */
+    int64_t created_ms, updated_ms;
+    /* private to head.c */
+    bool is_dirty, is_new;
+    int64_t edited_in; /* number of the request that edited it last */
+    struct head *next_dirty;
+};
+
+const char *conversation_status_name(enum conversation_status status);
+bool conversation_status_parse(struct str s, enum conversation_status *ret);
+const char *outcome_name(enum outcome outcome); /* NULL for OUTCOME_NONE */
+bool outcome_parse(struct str s, enum outcome *ret);
+const char *stop_reason_name(enum stop_reason reason); /* NULL for STOP_REASON_NONE */
+
+/* The head to read; ERR_NOT_FOUND. Valid until the end of the tick. */
+int head_get(struct work *w, int64_t conversation, struct head **ret, struct err *err);
+/* Call before each request's first change of a head. */
+void head_edit(struct work *w, struct head *h);
+/* A new conversation: inserts the row and returns its head, ready to edit. Only the settings of
+ * `initial` are used: starting_role … global_idle_ms. */
+int head_create(struct work *w, const struct head *initial, struct head **ret, struct err *err);
+
+/* For work.c: the moments of a tick. */
+void heads_undo_request(struct work *w);
+int heads_flush(struct work *w, struct err *err);
+void heads_committed(struct work *w);
+void heads_drop(struct work *w);

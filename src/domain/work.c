@@ -1,0 +1,213 @@
+/*
+ * work.c: see work.h.
+ *
+ * Two levels of undo mirror the store's transaction and savepoint. A request is undone by going
+ * back to what work_request_begin() noted: numbers, ends of the two lists, heads. A tick is undone
+ * by forgetting everything and reading it again, which is slow, rare, and cannot be wrong.
+ */
+#include "domain/work.h"
+
+#include "base/mem.h"
+#include "domain/conversation.h"
+#include "domain/guidance.h"
+#include "domain/head.h"
+
+/* One server writes to an embedded store; its row has a fixed name. */
+static const struct str server_name = {"local", 5};
+
+static int read_number(struct work *w, enum statement statement, int64_t *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, statement);
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    *ret = query_get_int(q, 0); /* MAX of nothing is NULL, read as 0 */
+    query_end(q);
+    return 0;
+}
+
+static int read_numbers(struct work *w, struct err *err)
+{
+    const struct {
+        enum statement statement;
+        int64_t *number;
+    } all[] = {
+        {SQL_EVENT_LAST, &w->last.event},
+        {SQL_CONVERSATION_LAST, &w->last.conversation},
+        {SQL_ATTACHMENT_LAST, &w->last.attachment},
+        {SQL_TOKEN_LAST, &w->last.token},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        int r = read_number(w, all[i].statement, all[i].number, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int note_start(struct work *w, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_SERVER_STARTED);
+    query_text(q, 1, server_name);
+    query_int(q, 2, w->now_ms);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+static int first_tick(struct work *w, int64_t now_ms, struct err *err)
+{
+    int r = work_begin(w, now_ms, err);
+    if (r == 0)
+        r = work_request_begin(w, err);
+    if (r == 0)
+        r = conversation_ensure_server_log(w, err);
+    if (r == 0)
+        r = note_start(w, err);
+    if (r == 0)
+        r = work_request_end(w, true, err);
+    if (r == 0)
+        r = work_commit(w, err);
+    return r;
+}
+
+int work_init(struct work *w, struct store *store, const struct options *options, int64_t now_ms,
+              struct err *err)
+{
+    *w = (struct work){.store = store, .options = options};
+    int r = read_numbers(w, err);
+    if (r == 0)
+        r = first_tick(w, now_ms, err);
+    if (r < 0)
+        work_release(w);
+    return r;
+}
+
+void work_release(struct work *w)
+{
+    heads_drop(w);
+    arena_release(&w->arena);
+}
+
+static void forget_tick(struct work *w)
+{
+    w->events = w->events_last = NULL;
+    w->guidance = w->guidance_last = NULL;
+    w->tokens_changed = w->has_written = false;
+}
+
+int work_begin(struct work *w, int64_t now_ms, struct err *err)
+{
+    REQUIRE(!store_in_transaction(w->store));
+    REQUIRE_F(now_ms >= w->now_ms, "now goes back from %lld", (long long)w->now_ms);
+    w->now_ms = now_ms;
+    forget_tick(w);
+    arena_clear(&w->arena);
+    return store_begin(w->store, err);
+}
+
+int work_request_begin(struct work *w, struct err *err)
+{
+    w->request++;
+    w->undo = NULL;
+    w->before.last = w->last;
+    w->before.events_last = w->events_last;
+    w->before.guidance_last = w->guidance_last;
+    w->before.tokens_changed = w->tokens_changed;
+    return store_savepoint(w->store, err);
+}
+
+static void undo_request(struct work *w)
+{
+    heads_undo_request(w);
+    w->last = w->before.last;
+    w->tokens_changed = w->before.tokens_changed;
+    w->events_last = w->before.events_last;
+    if (w->events_last)
+        w->events_last->next = NULL;
+    else
+        w->events = NULL;
+    w->guidance_last = w->before.guidance_last;
+    if (w->guidance_last)
+        w->guidance_last->next = NULL;
+    else
+        w->guidance = NULL;
+}
+
+int work_request_end(struct work *w, bool ok, struct err *err)
+{
+    int r = 0;
+    if (ok)
+        r = store_release(w->store, err);
+    if (!ok || r < 0) {
+        undo_request(w);
+        store_rollback_savepoint(w->store);
+    }
+    return r;
+}
+
+static int note_tick(struct work *w, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_SERVER_TICKED);
+    query_text(q, 1, server_name);
+    query_int(q, 2, w->now_ms);
+    return query_run(q, NULL, err);
+}
+
+static int write_and_commit(struct work *w, struct err *err)
+{
+    if (!store_in_transaction(w->store)) /* the store gave it up under a request: full disk */
+        return err_set(err, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
+    if (w->has_written) {
+        int r = heads_flush(w, err);
+        if (r == 0)
+            r = note_tick(w, err);
+        if (r < 0)
+            return r;
+    }
+    return store_commit(w->store, err);
+}
+
+int work_commit(struct work *w, struct err *err)
+{
+    int r = write_and_commit(w, err);
+    if (r == 0) {
+        heads_committed(w);
+        return 0;
+    }
+    store_rollback(w->store);
+    heads_drop(w);
+    forget_tick(w);
+    struct err again = ERR_INIT;
+    int reread = read_numbers(w, &again);
+    REQUIRE_F(reread == 0, "cannot read the store after a failed commit: %s", again.message);
+    return r;
+}
+
+void work_mark_written(struct work *w)
+{
+    w->has_written = true;
+}
+
+void work_publish_event(struct work *w, const struct event *e)
+{
+    struct event *copy = arena_alloc(&w->arena, sizeof *copy);
+    *copy = *e;
+    copy->agent_id = arena_str(&w->arena, e->agent_id);
+    copy->payload = arena_str(&w->arena, e->payload);
+    copy->next = NULL;
+    if (w->events_last)
+        w->events_last->next = copy;
+    else
+        w->events = copy;
+    w->events_last = copy;
+}
+
+void work_publish_guidance(struct work *w, struct guidance *g)
+{
+    g->next = NULL;
+    if (w->guidance_last)
+        w->guidance_last->next = g;
+    else
+        w->guidance = g;
+    w->guidance_last = g;
+}

@@ -1,0 +1,80 @@
+/*
+ * work.h: one tick's transaction, as the domain sees it.
+ *
+ *     work_begin(w, now)
+ *       work_request_begin(w)      a request: its own savepoint
+ *         conversation_create(w, …), message_append(w, …), …
+ *       work_request_end(w, ok)    kept, or undone in store and memory alike
+ *       …
+ *     work_commit(w)               one fsync for all of it
+ *
+ * After work_commit() returned 0, `events` and `guidance` hold what became true in this tick, in
+ * order, until the next work_begin(): that is what subscribers are told. If it fails nothing of the
+ * tick happened: the lists are empty and every cache has been dropped.
+ *
+ * Not thread-safe; owned by the core. `now_ms` is frozen for the tick.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "base/options.h"
+#include "domain/event.h"
+#include "store/store.h"
+
+struct guidance;
+struct head;
+struct head_undo;
+
+/* The greatest number given out so far, of each kind. */
+struct numbers {
+    int64_t event, conversation, attachment, token;
+};
+
+struct work {
+    struct store *store;
+    const struct options *options;
+    int64_t now_ms;
+    struct arena arena; /* lives until the next work_begin() */
+    struct event *events, *events_last;
+    struct guidance *guidance, *guidance_last;
+    bool tokens_changed;
+    struct numbers last;
+    struct map heads; /* conversation → struct head */
+    /* private: head.c */
+    struct head *dirty;
+    struct head_undo *undo;
+    int64_t request; /* counts up for ever: tells which request edited a head */
+    size_t evict_at;
+    /* private: work.c */
+    bool has_written;
+    struct {
+        struct numbers last;
+        struct event *events_last;
+        struct guidance *guidance_last;
+        bool tokens_changed;
+    } before;
+};
+
+/* Reads the numbers and makes conversation 0 if the store is new. `store` and `options` are
+ * borrowed for the lifetime of the work. */
+int work_init(struct work *w, struct store *store, const struct options *options, int64_t now_ms,
+              struct err *err);
+void work_release(struct work *w);
+
+int work_begin(struct work *w, int64_t now_ms, struct err *err);
+int work_request_begin(struct work *w, struct err *err);
+/* ok = false undoes the request. May fail even if ok (the store lost the transaction). */
+int work_request_end(struct work *w, bool ok, struct err *err);
+int work_commit(struct work *w, struct err *err);
+
+/* For the domain: this request writes. */
+void work_mark_written(struct work *w);
+/* For the domain: copies `e` into the list of new events. */
+void work_publish_event(struct work *w, const struct event *e);
+/* g must live in the tick's arena. */
+void work_publish_guidance(struct work *w, struct guidance *g);

@@ -1,0 +1,445 @@
+/*
+ * subscription.c: see subscription.h.
+ *
+ * States of a subscription, and who moves it:
+ *
+ *     STAGED ──publish()──▶ BEHIND ──pump() read a short page──▶ LIVE
+ *                             ▲  │                                 │
+ *                  drained()  │  │ no room                         │ no room
+ *                             │  ▼                                 ▼
+ *                            WAITING ◀─────────────────────────────┘
+ *
+ * STAGED is for one tick: a subscription asked for in a tick whose commit fails never was.
+ */
+#include "follow/subscription.h"
+
+#include <stdlib.h>
+#include <sys/queue.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "domain/guidance.h"
+#include "domain/head.h"
+
+enum { PAGE_EVENTS = 200, PUMPS_PER_CALL = 4, MESSAGE_BYTES_MAX = 256 << 20 };
+
+enum state { STAGED, BEHIND, WAITING, LIVE };
+
+struct subscription {
+    int64_t number;
+    struct peer *peer;
+    struct subscribe ask;
+    enum state state;
+    int64_t cursor; /* last delivered: seq of its conversation, or global id */
+    bool guided;    /* has been told the guidance that held when it caught up */
+    LIST_ENTRY(subscription) of_peer;
+    LIST_ENTRY(subscription) of_topic;
+    TAILQ_ENTRY(subscription) of_queue; /* STAGED and BEHIND */
+};
+
+LIST_HEAD(subscription_list, subscription);
+TAILQ_HEAD(subscription_queue, subscription);
+
+struct subscriptions {
+    struct work *work;
+    int64_t last_number;
+    size_t count;
+    struct map by_peer;  /* (intptr_t)peer → struct subscription_list */
+    struct map by_topic; /* conversation or SUBSCRIBE_ALL → struct subscription_list */
+    struct subscription_queue staged, behind;
+};
+
+struct subscriptions *subscriptions_new(struct work *w)
+{
+    struct subscriptions *s = mem_zalloc(sizeof *s);
+    s->work = w;
+    TAILQ_INIT(&s->staged);
+    TAILQ_INIT(&s->behind);
+    return s;
+}
+
+size_t subscriptions_count(const struct subscriptions *s)
+{
+    return s->count;
+}
+
+/* ---- lists ---- */
+
+static int64_t peer_key(const struct peer *p)
+{
+    return (int64_t)(intptr_t)p;
+}
+
+static struct subscription_list *list_for(struct map *m, int64_t key)
+{
+    struct subscription_list *l = map_get(m, key);
+    if (!l) {
+        l = mem_alloc(sizeof *l);
+        LIST_INIT(l);
+        map_put(m, key, l);
+    }
+    return l;
+}
+
+static void drop_list_if_empty(struct map *m, int64_t key)
+{
+    struct subscription_list *l = map_get(m, key);
+    if (l && LIST_EMPTY(l))
+        free(map_remove(m, key));
+}
+
+static void set_state(struct subscriptions *s, struct subscription *sub, enum state state)
+{
+    if (sub->state == STAGED)
+        TAILQ_REMOVE(&s->staged, sub, of_queue);
+    else if (sub->state == BEHIND)
+        TAILQ_REMOVE(&s->behind, sub, of_queue);
+    sub->state = state;
+    if (state == BEHIND)
+        TAILQ_INSERT_TAIL(&s->behind, sub, of_queue);
+}
+
+static void drop(struct subscriptions *s, struct subscription *sub)
+{
+    set_state(s, sub, LIVE); /* in no queue */
+    LIST_REMOVE(sub, of_peer);
+    LIST_REMOVE(sub, of_topic);
+    drop_list_if_empty(&s->by_peer, peer_key(sub->peer));
+    drop_list_if_empty(&s->by_topic, sub->ask.conversation);
+    peer_unref(sub->peer);
+    free(sub);
+    s->count--;
+}
+
+struct subscriptions *subscriptions_free(struct subscriptions *s)
+{
+    if (!s)
+        return NULL;
+    struct subscription_list *l;
+    for (size_t i = 0; (l = map_next(&s->by_peer, &i)); i = 0)
+        drop(s, LIST_FIRST(l));
+    map_release(&s->by_peer);
+    map_release(&s->by_topic);
+    free(s);
+    return NULL;
+}
+
+/* ---- asking ---- */
+
+/* The last seq of the conversation whose id is at most `id`: both only grow, so bisect. */
+static int seq_at_id(struct work *w, int64_t conversation, int64_t last_seq, int64_t id,
+                     int64_t *ret, struct err *err)
+{
+    int64_t low = 0, high = last_seq; /* answer in [low, high] */
+    while (low < high) {
+        int64_t middle = low + (high - low + 1) / 2;
+        struct query *q = store_query(w->store, SQL_EVENT_ID_AT);
+        query_int(q, 1, conversation);
+        query_int(q, 2, middle);
+        int r = query_one(q, err);
+        if (r < 0)
+            return r;
+        if (r == STORE_ROW && query_get_int(q, 0) <= id)
+            low = middle;
+        else
+            high = middle - 1;
+        query_end(q);
+    }
+    *ret = low;
+    return 0;
+}
+
+static int find_start(struct work *w, const struct subscribe *ask, int64_t *ret, struct err *err)
+{
+    if (ask->conversation == SUBSCRIBE_ALL) {
+        *ret = ask->after_id >= 0 ? ask->after_id : w->last.event;
+        return 0;
+    }
+    struct head *h;
+    int r = head_get(w, ask->conversation, &h, err);
+    if (r < 0)
+        return r;
+    *ret = ask->after_seq >= 0 ? ask->after_seq : h->last_seq;
+    if (ask->after_id >= 0)
+        r = seq_at_id(w, ask->conversation, h->last_seq, ask->after_id, ret, err);
+    return r;
+}
+
+static int check_count(struct subscriptions *s, struct peer *p, struct err *err)
+{
+    int count = 0;
+    struct subscription *sub;
+    struct subscription_list *l = map_get(&s->by_peer, peer_key(p));
+    if (l)
+        LIST_FOREACH(sub, l, of_peer)
+            count++;
+    if (count < SUBSCRIPTIONS_PER_PEER_MAX)
+        return 0;
+    err_set(err, ERR_RATE_LIMITED, "a connection may have %d subscriptions",
+            SUBSCRIPTIONS_PER_PEER_MAX);
+    return err_int(err, "limit", SUBSCRIPTIONS_PER_PEER_MAX);
+}
+
+int subscription_add(struct subscriptions *s, struct peer *p, const struct subscribe *ask,
+                     int64_t *ret, struct err *err)
+{
+    int64_t start = 0;
+    int r = check_count(s, p, err);
+    if (r == 0)
+        r = find_start(s->work, ask, &start, err);
+    if (r < 0)
+        return r;
+    struct subscription *sub = mem_zalloc(sizeof *sub);
+    *sub = (struct subscription){
+        .number = ++s->last_number,
+        .peer = peer_ref(p),
+        .ask = *ask,
+        .state = STAGED,
+        .cursor = start,
+    };
+    LIST_INSERT_HEAD(list_for(&s->by_peer, peer_key(p)), sub, of_peer);
+    LIST_INSERT_HEAD(list_for(&s->by_topic, ask->conversation), sub, of_topic);
+    TAILQ_INSERT_TAIL(&s->staged, sub, of_queue);
+    s->count++;
+    *ret = sub->number;
+    return 0;
+}
+
+int subscription_remove(struct subscriptions *s, struct peer *p, int64_t number, struct err *err)
+{
+    struct subscription *sub;
+    struct subscription_list *l = map_get(&s->by_peer, peer_key(p));
+    if (l)
+        LIST_FOREACH(sub, l, of_peer)
+            if (sub->number == number) {
+                drop(s, sub);
+                return 0;
+            }
+    err_set(err, ERR_NOT_FOUND, "this connection has no subscription %lld", (long long)number);
+    err_str(err, "what", STR("subscription"));
+    return err_int(err, "id", number);
+}
+
+void subscriptions_drop_peer(struct subscriptions *s, struct peer *p)
+{
+    struct subscription_list *l;
+    while ((l = map_get(&s->by_peer, peer_key(p))))
+        drop(s, LIST_FIRST(l));
+}
+
+void subscriptions_drained(struct subscriptions *s, struct peer *p)
+{
+    struct subscription *sub;
+    struct subscription_list *l = map_get(&s->by_peer, peer_key(p));
+    if (l)
+        LIST_FOREACH(sub, l, of_peer)
+            if (sub->state == WAITING)
+                set_state(s, sub, BEHIND);
+}
+
+void subscriptions_abort_staged(struct subscriptions *s)
+{
+    struct subscription *sub;
+    while ((sub = TAILQ_FIRST(&s->staged)))
+        drop(s, sub);
+}
+
+/* ---- delivering ---- */
+
+static void notification(struct buf *b, const char *method, int64_t number, struct str object)
+{
+    buf_addz(b, "{\"jsonrpc\":\"2.0\",\"method\":\"");
+    buf_addz(b, method);
+    buf_addz(b, "\",\"params\":{\"subscription\":");
+    buf_add_int(b, number);
+    buf_addc(b, ',');
+    buf_add_str(b, str_skip(object, 1)); /* its own brace */
+    buf_addc(b, '}');
+}
+
+static bool wants(const struct subscription *sub, const struct event *e)
+{
+    if (e->conversation == 0 && sub->ask.hides_server_log)
+        return false;
+    return sub->ask.types == 0 || (sub->ask.types & (1u << e->type)) != 0;
+}
+
+static int64_t position(const struct subscription *sub, const struct event *e)
+{
+    return sub->ask.conversation == SUBSCRIBE_ALL ? e->id : e->seq;
+}
+
+static void deliver(struct subscription *sub, const struct event *e, struct str text,
+                    struct outbox *out)
+{
+    REQUIRE(position(sub, e) > sub->cursor);
+    sub->cursor = position(sub, e);
+    if (!wants(sub, e))
+        return;
+    struct buf b = BUF_INIT(MESSAGE_BYTES_MAX);
+    if (sub->ask.is_stream) {
+        buf_addz(&b, "id: ");
+        buf_add_int(&b, e->id);
+        buf_addz(&b, "\ndata: ");
+        buf_add_str(&b, text);
+        buf_addz(&b, "\n\n");
+    } else {
+        notification(&b, "event", sub->number, text);
+    }
+    outbox_add(out, sub->peer, MESSAGE_DATA, &b);
+}
+
+static void write_event(struct buf *b, const struct event *e)
+{
+    buf_clear(b);
+    struct json_out j = JSON_OUT(b);
+    event_write(&j, NULL, e);
+}
+
+static void send_guidance(struct subscription *sub, const struct guidance *g, struct outbox *out)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(4096);
+    struct json_out j = JSON_OUT(&text);
+    guidance_write(&j, NULL, g);
+    struct buf b = BUF_INIT(MESSAGE_BYTES_MAX);
+    if (sub->ask.is_stream)
+        buf_addf(&b, "event: guidance\ndata: %s\n\n", text.data);
+    else
+        notification(&b, "guidance", sub->number, buf_str(&text));
+    outbox_add(out, sub->peer, MESSAGE_DATA, &b);
+}
+
+static void publish_to(struct subscriptions *s, int64_t topic, const struct event *e,
+                       struct buf *text, struct outbox *out)
+{
+    struct subscription_list *l = map_get(&s->by_topic, topic);
+    struct subscription *sub;
+    if (!l)
+        return;
+    if (text->len == 0)
+        write_event(text, e);
+    LIST_FOREACH(sub, l, of_topic) {
+        if (sub->state != LIVE)
+            continue;
+        if (peer_has_room(sub->peer))
+            deliver(sub, e, buf_str(text), out);
+        else
+            set_state(s, sub, WAITING);
+    }
+}
+
+static void publish_guidance_to(struct subscriptions *s, int64_t topic, const struct guidance *g,
+                                struct outbox *out)
+{
+    struct subscription_list *l = map_get(&s->by_topic, topic);
+    struct subscription *sub;
+    if (!l)
+        return;
+    LIST_FOREACH(sub, l, of_topic)
+        if (sub->state == LIVE && sub->ask.include_guidance)
+            send_guidance(sub, g, out);
+}
+
+void subscriptions_publish(struct subscriptions *s, struct outbox *out)
+{
+    if (s->count == 0)
+        return;
+    _cleanup_buf_ struct buf text = BUF_INIT(MESSAGE_BYTES_MAX);
+    for (const struct event *e = s->work->events; e; e = e->next) {
+        buf_clear(&text);
+        publish_to(s, e->conversation, e, &text, out);
+        publish_to(s, SUBSCRIBE_ALL, e, &text, out);
+    }
+    for (const struct guidance *g = s->work->guidance; g; g = g->next) {
+        publish_guidance_to(s, g->conversation, g, out);
+        publish_guidance_to(s, SUBSCRIBE_ALL, g, out);
+    }
+    struct subscription *sub;
+    while ((sub = TAILQ_FIRST(&s->staged)))
+        set_state(s, sub, BEHIND);
+}
+
+/* ---- catching up ---- */
+
+static int tell_current_guidance(struct subscriptions *s, struct subscription *sub,
+                                 struct outbox *out, struct err *err)
+{
+    if (sub->guided || !sub->ask.include_guidance || sub->ask.conversation == SUBSCRIBE_ALL)
+        return 0;
+    sub->guided = true;
+    struct head *h;
+    struct guidance g;
+    bool any = false;
+    int r = head_get(s->work, sub->ask.conversation, &h, err);
+    if (r == 0)
+        r = guidance_current(s->work, h, &g, &any, err);
+    if (r == 0 && any)
+        send_guidance(sub, &g, out);
+    return r;
+}
+
+static struct query *page_query(struct subscriptions *s, const struct subscription *sub)
+{
+    bool all = sub->ask.conversation == SUBSCRIBE_ALL;
+    struct query *q = store_query(s->work->store, all ? SQL_EVENT_LIST_ALL : SQL_EVENT_LIST);
+    int param = 1;
+    if (!all)
+        query_int(q, param++, sub->ask.conversation);
+    query_int(q, param++, sub->cursor);
+    query_int(q, param, PAGE_EVENTS);
+    return q;
+}
+
+/* Reads one page. The subscription ends LIVE, WAITING or, if there may be more, BEHIND. */
+static int read_page(struct subscriptions *s, struct subscription *sub, struct outbox *out,
+                     struct err *err)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(MESSAGE_BYTES_MAX);
+    struct query *q = page_query(s, sub);
+    int r = 0, count = 0;
+    struct event e;
+    while (peer_has_room(sub->peer) && (r = query_step(q, err)) == STORE_ROW) {
+        r = event_from_row(q, &e, err);
+        if (r < 0)
+            break;
+        write_event(&text, &e);
+        deliver(sub, &e, buf_str(&text), out);
+        count++;
+    }
+    query_end(q);
+    if (r < 0)
+        return r;
+    if (r == STORE_DONE && count < PAGE_EVENTS && peer_has_room(sub->peer)) {
+        set_state(s, sub, LIVE);
+        return tell_current_guidance(s, sub, out, err);
+    }
+    set_state(s, sub, peer_has_room(sub->peer) ? BEHIND : WAITING);
+    return 0;
+}
+
+/* Rather no stream than one with a hole: the client comes back with its cursor. */
+static void give_up(struct subscriptions *s, struct subscription *sub, const struct err *err,
+                    struct outbox *out)
+{
+    log_error("follow", "subscription_failed", "subscription=%lld reason=%s",
+              (long long)sub->number, log_quote(str_of(err->message)));
+    struct buf reason = BUF_INIT(256);
+    buf_addz(&reason, "the log cannot be read");
+    outbox_add(out, sub->peer, MESSAGE_CLOSE, &reason);
+    drop(s, sub);
+}
+
+bool subscriptions_pump(struct subscriptions *s, struct outbox *out)
+{
+    for (int i = 0; i < PUMPS_PER_CALL; i++) {
+        struct subscription *sub = TAILQ_FIRST(&s->behind);
+        if (!sub)
+            return false;
+        struct err err = ERR_INIT;
+        if (atomic_load(&sub->peer->is_closed))
+            set_state(s, sub, WAITING); /* its end is on the way */
+        else if (read_page(s, sub, out, &err) < 0)
+            give_up(s, sub, &err, out);
+    }
+    return !TAILQ_EMPTY(&s->behind);
+}

@@ -1,0 +1,96 @@
+/*
+ * conn.h: one connection. Private to src/net: net.c accepts and owns, conn.c moves bytes, and
+ * conn_http.c and conn_ws.c give them meaning.
+ *
+ *     ACCEPTED ─▶ HTTP_READING ◀──────────┐ answered, keep-alive
+ *                    │ whole request      │
+ *                    ▼                    │
+ *                 HTTP_WAITING ───────────┤
+ *                    │        │           │
+ *          upgrade   │        │ stream    │
+ *                    ▼        ▼           │
+ *                 SOCKET    STREAM        ▼
+ *                    └────────┴──────▶ CLOSING ─▶ freed
+ *
+ * CLOSING: nothing is read any more but to throw it away; output drains, then the sending side is
+ * shut, then the other side has CLOSE_LINGER to close too.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "net/net.h"
+#include "net/tls.h"
+#include "net/ws.h"
+
+enum conn_state {
+    CONN_HANDSHAKE, /* TLS */
+    CONN_HTTP_READING,
+    CONN_HTTP_WAITING,
+    CONN_STREAM,
+    CONN_SOCKET,
+    CONN_CLOSING,
+};
+
+struct conn {
+    struct loop_io io;
+    struct loop_timer timer;
+    struct net *net;
+    struct peer *peer;
+    struct conn *prev, *next;       /* all of net's */
+    struct conn *next_flush;        /* of those with output to write at the end of the turn */
+    struct tls_session *tls;        /* NULL: plain */
+    enum conn_state state;
+    bool in_flush, is_announced, is_loopback, read_ended, sending_shut;
+    bool keep_alive, is_head_request, is_http_1_0, sent_continue;
+    bool reading_stopped;           /* EPOLLIN off: it does not read, so it is not read from */
+    bool sent_close;                /* WebSocket close frame */
+    struct buf in;
+    size_t scanned;                 /* of http_head_length() */
+    size_t head_bytes;              /* of a head whose body is still arriving; 0: none */
+    struct http_chunked *chunked;   /* its body, if chunked */
+    struct buf body;
+    struct buf out;
+    size_t out_at;                  /* written so far */
+    int64_t started_us;             /* first byte of the request that is arriving; 0: none */
+    int64_t active_us;              /* last byte in, or progress out */
+    int64_t deadline_us;            /* of CLOSING */
+    struct ws_reader *ws;
+    void *data;
+    void (*release_data)(void *data);
+};
+
+struct net {
+    struct loop *loop;
+    const struct options *options;
+    struct tls *tls;
+    struct net_handlers handlers;
+    struct net_stats stats;
+    struct conn *conns, *flush;
+    struct listener *listeners;
+    bool shutting_down;
+    char date[40]; /* value of the Date header */
+    int64_t date_second;
+};
+
+/* conn.c */
+void conn_open(struct net *n, int fd, bool is_loopback);
+void conn_free(struct conn *c);
+/* Appends to the output; it is written at the end of the turn. */
+void conn_out(struct conn *c, struct str bytes);
+/* Output is queued: send it, then close. */
+void conn_begin_close(struct conn *c);
+void conn_flush_all(struct net *n);
+void conn_touch_timer(struct conn *c);
+
+/* conn_http.c: each returns when it needs more input or the connection changed state. */
+void conn_http_input(struct conn *c);
+void conn_http_fail(struct conn *c, int status, const char *reason);
+void conn_http_timed_out(struct conn *c);
+void conn_stream_begin(struct conn *c);
+const char *net_date(struct net *n);
+
+/* conn_ws.c */
+void conn_ws_input(struct conn *c);
+void conn_ws_send(struct conn *c, struct str text);
+void conn_ws_ping(struct conn *c);

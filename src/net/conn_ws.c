@@ -1,0 +1,148 @@
+/*
+ * conn_ws.c: a connection that has become a WebSocket.
+ *
+ * Text messages go to the owner; binary ones are refused (1003). Pings are answered at once, pongs
+ * are only a sign of life. A close is answered by a close, and then the connection drains and ends.
+ */
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "net/conn.h"
+
+static bool has_token(const struct http_head *head, const char *name, const char *token)
+{
+    for (size_t i = 0; i < head->header_count; i++) {
+        if (!str_eq_nocase(head->headers[i].name, str_of(name)))
+            continue;
+        struct str rest = head->headers[i].value;
+        while (rest.n) {
+            const char *comma = memchr(rest.p, ',', rest.n);
+            struct str item = {rest.p, comma ? (size_t)(comma - rest.p) : rest.n};
+            rest = str_skip(rest, item.n + 1);
+            while (item.n && (item.p[0] == ' ' || item.p[0] == '\t'))
+                item = str_skip(item, 1);
+            while (item.n && (item.p[item.n - 1] == ' ' || item.p[item.n - 1] == '\t'))
+                item.n--;
+            if (str_eq_nocase(item, str_of(token)))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void refuse(struct conn *c, int status, const char *extra_headers, const char *reason)
+{
+    struct buf body = BUF_INIT(4096);
+    c->net->handlers.write_error(c->net->handlers.ctx, &body, status, reason);
+    conn_respond(c, status, "application/json", extra_headers, buf_str(&body));
+    buf_release(&body);
+}
+
+bool conn_accept_socket(struct conn *c, const struct http_head *head, struct str greeting)
+{
+    struct buf key = BUF_INIT(64);
+    if (head->method != HTTP_GET || head->minor < 1 || !head->connection_upgrade ||
+        !has_token(head, "Upgrade", "websocket")) {
+        refuse(c, 426, "Upgrade: websocket\r\nConnection: Upgrade\r\n",
+               "this is a WebSocket endpoint");
+        return false;
+    }
+    if (!str_is(head->ws_version, "13")) {
+        refuse(c, 426, "Sec-WebSocket-Version: 13\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
+               "WebSocket version 13 is required");
+        return false;
+    }
+    if (!ws_accept_key(head->ws_key, &key)) {
+        buf_release(&key);
+        refuse(c, 400, "", "Sec-WebSocket-Key must be 16 bytes in base64");
+        return false;
+    }
+    struct buf out = BUF_INIT(1024);
+    buf_addf(&out,
+             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+             "Sec-WebSocket-Accept: %s\r\n\r\n",
+             key.data);
+    conn_out(c, buf_str(&out));
+    buf_release(&out);
+    buf_release(&key);
+    c->ws = mem_alloc(sizeof *c->ws);
+    ws_reader_init(c->ws, (size_t)option_get(c->net->options, net, body_bytes_max));
+    c->state = CONN_SOCKET;
+    conn_ws_send(c, greeting);
+    conn_touch_timer(c);
+    if (c->net->shutting_down)
+        conn_close_socket(c, 1001, "the server is shutting down");
+    else if (c->in.len)
+        conn_ws_input(c); /* it did not wait for our answer */
+    return true;
+}
+
+void conn_ws_send(struct conn *c, struct str text)
+{
+    if (c->sent_close)
+        return;
+    _cleanup_buf_ struct buf frame = BUF_INIT(SIZE_MAX / 4);
+    ws_write_frame(&frame, WS_TEXT, text);
+    conn_out(c, buf_str(&frame));
+}
+
+void conn_ws_ping(struct conn *c)
+{
+    _cleanup_buf_ struct buf frame = BUF_INIT(64);
+    ws_write_frame(&frame, WS_PING, STR_NONE);
+    conn_out(c, buf_str(&frame));
+}
+
+void conn_close_socket(struct conn *c, int code, const char *reason)
+{
+    if (!c->sent_close) {
+        _cleanup_buf_ struct buf frame = BUF_INIT(256);
+        c->sent_close = true;
+        ws_write_close(&frame, code, reason);
+        conn_out(c, buf_str(&frame));
+    }
+    conn_begin_close(c);
+}
+
+static void control(struct conn *c)
+{
+    _cleanup_buf_ struct buf frame = BUF_INIT(256);
+    switch (c->ws->opcode) {
+    case WS_PING:
+        ws_write_frame(&frame, WS_PONG, c->ws->payload);
+        conn_out(c, buf_str(&frame));
+        break;
+    case WS_CLOSE:
+        conn_close_socket(c, c->ws->close_code, NULL);
+        break;
+    default:
+        break;
+    }
+}
+
+static void message(struct conn *c)
+{
+    if (c->ws->opcode == WS_BINARY) {
+        conn_close_socket(c, 1003, "text frames only");
+        return;
+    }
+    c->net->stats.messages++;
+    c->net->handlers.message(c->net->handlers.ctx, c, c->ws->payload);
+}
+
+void conn_ws_input(struct conn *c)
+{
+    struct str in = buf_str(&c->in);
+    while (c->state == CONN_SOCKET) {
+        enum ws_event event = ws_read(c->ws, &in);
+        if (event == WS_MORE)
+            break;
+        if (event == WS_MESSAGE)
+            message(c);
+        else if (event == WS_CONTROL)
+            control(c);
+        else
+            conn_close_socket(c, c->ws->close_code, c->ws->reason);
+    }
+    buf_release(&c->in);
+}

@@ -1,0 +1,168 @@
+/*
+ * method.c: the method table, and the documentation it generates.
+ *
+ * To add a method: a row here, its params table and handler in a method_*.c, a scenario test that
+ * names it. docs/protocol.md follows by `make docs`.
+ */
+#include "rpc/method.h"
+
+#include "base/mem.h"
+
+#define RECEIPT "`{conversation, turn, event, seq, ts, id}`"
+
+// clang-format off
+const struct method method_table[] = {
+    {"conversation.create", METHOD_WRITE, MAY_OPERATOR,
+     params_conversation_create, method_conversation_create, "`{conversation}`",
+     "Begins a conversation; writes `meta_created` on turn 0, seq 1."},
+    {"conversation.get", METHOD_READ, MAY_ALL,
+     params_conversation, method_conversation_get,
+     "`{conversation, status, outcome, stop_reason_code, head:{lastTurn, lastClosedSeq, "
+     "hasOpenTurn, lastSeq, turnOwner}, agents, title, startingRole, maxTurns, metadata, "
+     "runtime_controls, watchdog, window, windowStartedAt, createdAt, updatedAt}`",
+     "How a conversation stands."},
+    {"conversation.list", METHOD_READ, MAY_ALL,
+     params_conversation_list, method_conversation_list, "`{conversations, next}`",
+     "Conversations in the order of their numbers; pass `next` as `after` to go on."},
+    {"conversation.end", METHOD_WRITE, MAY_OPERATOR,
+     params_conversation_end, method_conversation_end, RECEIPT,
+     "Ends a conversation by a terminal message. Repeated with the same outcome: the first answer."},
+    {"message.send", METHOD_APPEND, MAY_OPERATOR | MAY_AGENT,
+     params_message_send, method_message_send, RECEIPT,
+     "Appends a message. Finality `turn` closes the turn, `conversation` ends the conversation."},
+    {"trace.append", METHOD_APPEND, MAY_OPERATOR | MAY_AGENT,
+     params_trace_append, method_trace_append, RECEIPT,
+     "Appends what an agent does between messages. Opens a turn if none is open."},
+    {"turn.clear", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
+     params_turn_clear, method_turn_clear, "`{turn}`",
+     "Gives up the open turn: it stays open and belongs to the next writer. Owner or operator. "
+     "Writes `turn_cleared` once; history is never deleted."},
+    {"event.list", METHOD_READ, MAY_ALL,
+     params_event_list, method_event_list, "`{events, nextAfterSeq}`",
+     "The log of a conversation, in order."},
+    {"event.subscribe", METHOD_CONTROL, MAY_ALL,
+     params_event_subscribe, method_event_subscribe, "`{subscription}`",
+     "Backlog, then live events, with no gap and no repeat, as notifications `event` (the event "
+     "and its `subscription`) and `guidance`. WebSocket only."},
+    {"event.unsubscribe", METHOD_CONTROL, MAY_ALL,
+     params_event_unsubscribe, method_event_unsubscribe, "`{}`",
+     "Ends a subscription of this connection."},
+    {"attachment.get", METHOD_READ, MAY_ALL,
+     params_attachment_get, method_attachment_get, "`{name, contentType, size, content}`",
+     "An attachment, in base64."},
+    {"server.info", METHOD_READ, MAY_ALL,
+     params_none, method_server_info, "`{version, store, clock, now, startedAt, …}`",
+     "What is running."},
+    {"server.config", METHOD_READ, MAY_OPERATOR,
+     params_none, method_server_config, "`{options}`",
+     "Every option with its value and where that came from."},
+    {"server.backup", METHOD_CONTROL, MAY_OPERATOR,
+     params_server_backup, method_server_backup, "`{path}`",
+     "Copies the store to a new file while the server goes on; answers when it is complete."},
+    {"clock.advance", METHOD_CONTROL, MAY_OPERATOR,
+     params_clock_advance, method_clock_advance, "`{now}`",
+     "Steps the time. Only with `--clock=manual`."},
+    {"token.create", METHOD_WRITE, MAY_OPERATOR,
+     params_token_create, method_token_create, "`{token, secret, scope, expiresAt?}`",
+     "Makes a token. `secret` is what callers send; it is shown this once."},
+    {"token.list", METHOD_READ, MAY_OPERATOR,
+     params_none, method_token_list, "`{tokens}`", "All tokens, without their secrets."},
+    {"token.revoke", METHOD_WRITE, MAY_OPERATOR,
+     params_token_revoke, method_token_revoke, "`{}`", "From now on the token opens nothing."},
+};
+// clang-format on
+
+const size_t method_count = ARRAY_LEN(method_table);
+
+const struct method *method_find(struct str name)
+{
+    for (size_t i = 0; i < method_count; i++)
+        if (str_is(name, method_table[i].name))
+            return &method_table[i];
+    return NULL;
+}
+
+/* ---- documentation ---- */
+
+static const char *type_text(const struct param *row)
+{
+    static const char *const names[] = {
+        [PARAM_INT] = "integer", [PARAM_STRING] = "string", [PARAM_NAME] = "name",
+        [PARAM_BOOL] = "boolean", [PARAM_CHOICE] = "one of", [PARAM_OBJECT] = "object",
+        [PARAM_LIST] = "list",
+    };
+    return names[row->type];
+}
+
+static void write_range(struct buf *out, const struct param *row)
+{
+    if (row->type == PARAM_CHOICE)
+        for (const char *const *c = row->choices; *c; c++)
+            buf_addf(out, "%s`%s`", c == row->choices ? " " : ", ", *c);
+    else if (row->type == PARAM_INT && row->max != ID_MAX)
+        buf_addf(out, " %lld to %lld", (long long)row->min, (long long)row->max);
+    else if (row->type == PARAM_STRING && row->max)
+        buf_addf(out, " of at most %lld bytes", (long long)row->max);
+    else if (row->type == PARAM_LIST)
+        buf_addf(out, " of at most %lld", (long long)row->max);
+}
+
+static void write_params(struct buf *out, const struct param *table, const char *prefix)
+{
+    for (const struct param *row = table; row->name; row++) {
+        buf_addf(out, "| `%s%s`%s | %s", prefix, row->name, row->required ? "" : "?",
+                 type_text(row));
+        write_range(out, row);
+        buf_addf(out, " | %s | %s |\n", row->fallback ? row->fallback : "", row->doc);
+        if (row->fields) {
+            _cleanup_free_ char *sub =
+                mem_printf("%s%s%s.", prefix, row->name, row->type == PARAM_LIST ? "[]" : "");
+            write_params(out, row->fields, sub);
+        }
+    }
+}
+
+static void write_method(struct buf *out, const struct method *m)
+{
+    static const char *const kinds[] = {
+        [METHOD_READ] = "reads", [METHOD_WRITE] = "writes",
+        [METHOD_APPEND] = "appends to the log",
+        [METHOD_CONTROL] = "changes nothing that is stored",
+    };
+    buf_addf(out, "### `%s`\n\n%s\n\nScope:", m->name, m->doc);
+    for (int s = 0, n = 0; s < SCOPE_COUNT; s++)
+        if (m->scopes & (1u << s))
+            buf_addf(out, "%s %s", n++ ? "," : "", scope_name((enum scope)s));
+    buf_addf(out, ". It %s.\n\n", kinds[m->kind]);
+    if (m->params[0].name) {
+        buf_addz(out, "| param | type | default | |\n|---|---|---|---|\n");
+        write_params(out, m->params, "");
+        buf_addc(out, '\n');
+    }
+    buf_addf(out, "Result: %s\n\n", m->result);
+}
+
+static void write_errors(struct buf *out)
+{
+    buf_addz(out, "## Errors\n\n| code | name | message | retry unchanged |\n|---|---|---|---|\n");
+    for (int code = 1; code < ERR_COUNT; code++)
+        if (code < ERR_USAGE)
+            buf_addf(out, "| %d | `%s` | %s | %s |\n", err_rpc_code(code), err_name(code),
+                     err_text(code), err_may_retry(code) ? "yes" : "no");
+    buf_addc(out, '\n');
+}
+
+void method_write_docs(struct buf *out)
+{
+    buf_addz(out,
+             "# Methods\n\nGenerated from the method table (`src/rpc/method.c`) by `make docs`.\n\n"
+             "JSON-RPC 2.0 over `POST /rpc` (a call or a batch of at most 1000) and over `GET /ws` "
+             "(a call or a batch per text frame). `Authorization: Bearer <token>`. A name is 1 to "
+             "64 letters, digits, `_` or `-`, compared in lower case. Unknown members are refused. "
+             "An error's `data` has at least `name`; for INVALID_PARAMS also `path` and "
+             "`reason`.\n\n");
+    write_errors(out);
+    buf_addz(out, "## Methods\n\n");
+    for (size_t i = 0; i < method_count; i++)
+        write_method(out, &method_table[i]);
+}

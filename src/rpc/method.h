@@ -1,0 +1,114 @@
+/*
+ * method.h: the method table.
+ *
+ * A row is everything there is to know about a method: name, who may call it, whether it writes,
+ * which member carries its idempotency key, its params, its result and its documentation. Dispatch,
+ * validation, authorisation, docs/protocol.md and "every method has a test" all read this table.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/peer.h"
+#include "domain/append.h"
+#include "domain/conversation.h"
+#include "domain/token.h"
+#include "domain/work.h"
+#include "follow/subscription.h"
+#include "rpc/params.h"
+
+struct rpc_call;
+struct rpc_request;
+
+/* What methods need of the server around them. */
+struct rpc_host {
+    void *ctx;
+    void (*write_info)(void *ctx, struct json_out *out);
+    void (*write_config)(void *ctx, struct json_out *out);
+    /* Manual clock only: steps `now`. ERR_FORBIDDEN if the clock is real. */
+    int (*advance_clock)(void *ctx, int64_t ms, struct err *err);
+    /* Takes the call and finishes it later (rpc_call_done), or fails at once. */
+    int (*begin_backup)(void *ctx, struct rpc_request *request, struct rpc_call *call,
+                        struct str path, struct err *err);
+};
+
+/* What a handler sees. */
+struct method_context {
+    struct work *work;
+    struct subscriptions *subscriptions;
+    const struct rpc_host *host;
+    struct arena *arena; /* the request's */
+    const struct grant *grant;
+    struct rpc_request *request;
+    struct rpc_call *call;
+    const struct json *params;      /* checked */
+    const struct request_key *key;  /* of log appends; NULL if none */
+};
+
+/* A handler may answer later: it has kept the call, and rpc_call_done() follows. */
+enum { METHOD_PARKED = 1 };
+
+/* Writes the members of the result object. 0, METHOD_PARKED, or a negative code. */
+typedef int method_fn(struct method_context *c, struct json_out *out, struct err *err);
+
+enum method_kind {
+    METHOD_READ,
+    METHOD_WRITE,  /* takes idempotencyKey, kept 24 h */
+    METHOD_APPEND, /* takes clientRequestId (or idempotencyKey), kept with the event */
+    METHOD_CONTROL /* changes no stored state; takes no key */
+};
+
+enum {
+    MAY_OPERATOR = 1 << SCOPE_OPERATOR,
+    MAY_MACHINE = 1 << SCOPE_MACHINE,
+    MAY_AGENT = 1 << SCOPE_AGENT,
+    MAY_READ = 1 << SCOPE_READ,
+    MAY_ALL = MAY_OPERATOR | MAY_MACHINE | MAY_AGENT | MAY_READ,
+};
+
+struct method {
+    const char *name;
+    enum method_kind kind;
+    unsigned scopes;
+    const struct param *params;
+    method_fn *fn;
+    const char *result; /* for the documentation */
+    const char *doc;
+};
+
+extern const struct method method_table[];
+extern const size_t method_count;
+
+const struct method *method_find(struct str name); /* NULL */
+/* docs/protocol.md */
+void method_write_docs(struct buf *out);
+
+/* The rows, by file. */
+method_fn method_conversation_create, method_conversation_get, method_conversation_list,
+    method_conversation_end;
+method_fn method_message_send, method_trace_append, method_turn_clear, method_attachment_get;
+method_fn method_event_list, method_event_subscribe, method_event_unsubscribe;
+method_fn method_server_info, method_server_config, method_server_backup,
+    method_clock_advance;
+method_fn method_token_create, method_token_list, method_token_revoke;
+
+/* Rows that many methods share. */
+#define ID_MAX INT64_C(9007199254740991) /* what a JavaScript client can hold */
+#define CONVERSATION_ROW                                                                           \
+    {.name = "conversation", .type = PARAM_INT, .required = true, .max = ID_MAX, .doc = "number"}
+#define KEY_ROW                                                                                    \
+    {.name = "idempotencyKey", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX,           \
+     .doc = "the same key again: the first answer, no second effect"}
+enum { RPC_KEY_BYTES_MAX = 256 };
+
+/* Their params. */
+extern const struct param params_conversation_create[], params_conversation[],
+    params_conversation_list[], params_conversation_end[];
+extern const struct param params_message_send[], params_trace_append[], params_turn_clear[],
+    params_attachment_get[];
+extern const struct param params_event_list[], params_event_subscribe[],
+    params_event_unsubscribe[];
+extern const struct param params_none[], params_server_backup[], params_clock_advance[];
+extern const struct param params_token_create[], params_token_revoke[];

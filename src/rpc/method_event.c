@@ -1,0 +1,113 @@
+/* method_event.c: event.list, event.subscribe, event.unsubscribe. */
+#include "domain/head.h"
+#include "rpc/method.h"
+#include "rpc/rpc.h"
+
+static const char *const type_choices[] = {"message", "trace", "system", NULL};
+static const struct param type_item = {.type = PARAM_CHOICE, .choices = type_choices};
+
+const struct param params_event_list[] = {
+    CONVERSATION_ROW,
+    {.name = "afterSeq", .type = PARAM_INT, .max = ID_MAX, .fallback = "0",
+     .doc = "continue after this one"},
+    {.name = "limit", .type = PARAM_INT, .min = 1, .max = 1000, .fallback = "200", .doc = "page"},
+    PARAMS_END,
+};
+
+const struct param params_event_subscribe[] = {
+    {.name = "conversation", .type = PARAM_INT, .may_be_null = true, .max = ID_MAX,
+     .fallback = "all that the token may see", .doc = "number"},
+    {.name = "afterSeq", .type = PARAM_INT, .may_be_null = true, .max = ID_MAX,
+     .fallback = "from now on", .doc = "with `conversation` only"},
+    {.name = "afterId", .type = PARAM_INT, .may_be_null = true, .max = ID_MAX,
+     .fallback = "from now on", .doc = "a global id"},
+    {.name = "types", .type = PARAM_LIST, .min = 1, .max = 3, .item = &type_item,
+     .fallback = "all", .doc = "message, trace, system"},
+    {.name = "includeGuidance", .type = PARAM_BOOL, .fallback = "false",
+     .doc = "also whose turn it is"},
+    PARAMS_END,
+};
+
+const struct param params_event_unsubscribe[] = {
+    {.name = "subscription", .type = PARAM_INT, .required = true, .max = ID_MAX,
+     .doc = "of this connection"},
+    PARAMS_END,
+};
+
+int method_event_list(struct method_context *c, struct json_out *out, struct err *err)
+{
+    struct head *h;
+    int64_t conversation = params_int(c->params, "conversation", 0),
+            next = params_int(c->params, "afterSeq", 0);
+    int r = head_get(c->work, conversation, &h, err);
+    if (r < 0)
+        return r;
+    struct query *q = store_query(c->work->store, SQL_EVENT_LIST);
+    query_int(q, 1, conversation);
+    query_int(q, 2, next);
+    query_int(q, 3, params_int(c->params, "limit", 200));
+    json_array(out, "events");
+    while ((r = query_step(q, err)) == STORE_ROW) {
+        struct event e;
+        r = event_from_row(q, &e, err);
+        if (r < 0)
+            break;
+        event_write(out, NULL, &e);
+        next = e.seq;
+    }
+    query_end(q);
+    json_end(out);
+    json_int(out, "nextAfterSeq", next);
+    return r;
+}
+
+static int refuse(struct err *err, const char *path, const char *reason)
+{
+    err_set(err, ERR_INVALID_PARAMS, "%s: %s", path, reason);
+    err_str(err, "path", str_of(path));
+    return err_str(err, "reason", str_of(reason));
+}
+
+static unsigned read_types(const struct json *list)
+{
+    unsigned types = 0;
+    if (list)
+        JSON_FOREACH (item, list) {
+            enum event_type type;
+            if (event_type_parse(item->string, &type))
+                types |= 1u << type;
+        }
+    return types;
+}
+
+int method_event_subscribe(struct method_context *c, struct json_out *out, struct err *err)
+{
+    struct subscribe ask = {
+        .conversation = params_int(c->params, "conversation", SUBSCRIBE_ALL),
+        .after_seq = params_int(c->params, "afterSeq", -1),
+        .after_id = params_int(c->params, "afterId", -1),
+        .types = read_types(params_get(c->params, "types")),
+        .include_guidance = params_bool(c->params, "includeGuidance", false),
+        .hides_server_log = c->grant->scope != SCOPE_OPERATOR,
+    };
+    if (!c->request->is_socket)
+        return err_set(err, ERR_INVALID_REQUEST, "subscriptions need a WebSocket (or GET /events)");
+    if (ask.after_seq >= 0 && ask.after_id >= 0)
+        return refuse(err, "afterId", "not together with afterSeq");
+    if (ask.after_seq >= 0 && ask.conversation == SUBSCRIBE_ALL)
+        return refuse(err, "afterSeq", "only with conversation");
+    if (ask.conversation == SUBSCRIBE_ALL && c->grant->conversation)
+        ask.conversation = c->grant->conversation;
+    int64_t number;
+    int r = subscription_add(c->subscriptions, c->request->peer, &ask, &number, err);
+    if (r == 0)
+        json_int(out, "subscription", number);
+    return r;
+}
+
+int method_event_unsubscribe(struct method_context *c, struct json_out *out, struct err *err)
+{
+    (void)out;
+    return subscription_remove(c->subscriptions, c->request->peer,
+                               params_int(c->params, "subscription", 0), err);
+}

@@ -1,0 +1,236 @@
+/* params.c: see params.h. */
+#include "rpc/params.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+
+/* Where we are, for messages: "agents[1].role". Tables nest three deep and name what they know in
+ * few letters; a name of the peer's is cut to 64 bytes. */
+struct path {
+    char text[256];
+};
+
+static struct path path_member(const struct path *p, const char *name)
+{
+    struct path sub;
+    snprintf(sub.text, sizeof sub.text, "%.150s%s%.64s", p->text, p->text[0] ? "." : "", name);
+    return sub;
+}
+
+static struct path path_item(const struct path *p, size_t i)
+{
+    struct path sub;
+    snprintf(sub.text, sizeof sub.text, "%.200s[%zu]", p->text, i);
+    return sub;
+}
+
+_printf_(3, 4) static int refuse(struct err *err, const struct path *p, const char *fmt, ...)
+{
+    char reason[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(reason, sizeof reason, fmt, ap);
+    va_end(ap);
+    err_set(err, ERR_INVALID_PARAMS, "%s: %s", p->text[0] ? p->text : "params", reason);
+    err_str(err, "path", str_of(p->text));
+    return err_str(err, "reason", str_of(reason));
+}
+
+static int check_value(const struct param *row, const struct json *v, const struct path *p,
+                       struct err *err);
+
+static int check_type(const struct json *v, enum json_type want, const struct path *p,
+                      struct err *err)
+{
+    if (v->type == want)
+        return 0;
+    return refuse(err, p, "must be %s %s, not %s", want == JSON_INT || want == JSON_ARRAY ||
+                          want == JSON_OBJECT ? "an" : "a", json_type_name(want),
+                  json_type_name(v->type));
+}
+
+static int check_int(const struct param *row, const struct json *v, const struct path *p,
+                     struct err *err)
+{
+    int r = check_type(v, JSON_INT, p, err);
+    if (r == 0 && (v->integer < row->min || v->integer > row->max))
+        r = refuse(err, p, "must be from %lld to %lld", (long long)row->min, (long long)row->max);
+    return r;
+}
+
+static int check_string(const struct param *row, const struct json *v, const struct path *p,
+                        struct err *err)
+{
+    int r = check_type(v, JSON_STRING, p, err);
+    if (r < 0)
+        return r;
+    if ((int64_t)v->string.n < row->min)
+        return refuse(err, p, row->min == 1 ? "must not be empty" : "is too short");
+    if (row->max && (int64_t)v->string.n > row->max)
+        return refuse(err, p, "is longer than %lld bytes", (long long)row->max);
+    return 0;
+}
+
+static int check_name(const struct json *v, const struct path *p, struct err *err)
+{
+    int r = check_type(v, JSON_STRING, p, err);
+    if (r < 0)
+        return r;
+    bool ok = v->string.n >= 1 && v->string.n <= 64;
+    for (size_t i = 0; ok && i < v->string.n; i++) {
+        unsigned char c = (unsigned char)v->string.p[i];
+        ok = isalnum(c) || c == '_' || c == '-';
+    }
+    return ok ? 0 : refuse(err, p, "must be 1 to 64 letters, digits, '_' or '-'");
+}
+
+static int check_choice(const struct param *row, const struct json *v, const struct path *p,
+                        struct err *err)
+{
+    int r = check_type(v, JSON_STRING, p, err);
+    if (r < 0)
+        return r;
+    char list[120] = "";
+    for (const char *const *c = row->choices; *c; c++) {
+        if (str_is(v->string, *c))
+            return 0;
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "", *c);
+    }
+    return refuse(err, p, "must be one of %s", list);
+}
+
+static const struct param *find_row(const struct param *table, struct str name)
+{
+    for (; table->name; table++)
+        if (str_is(name, table->name))
+            return table;
+    return NULL;
+}
+
+static int check_fields(const struct param *table, const struct json *object, const struct path *p,
+                        struct err *err)
+{
+    JSON_FOREACH (v, object) {
+        const struct param *row = find_row(table, v->key);
+        if (!row) {
+            char name[65];
+            snprintf(name, sizeof name, "%.*s", STR_ARG(v->key));
+            struct path sub = path_member(p, name);
+            return refuse(err, &sub, "is not known here");
+        }
+        struct path sub = path_member(p, row->name);
+        int r = check_value(row, v, &sub, err);
+        if (r < 0)
+            return r;
+    }
+    for (const struct param *row = table; row->name; row++)
+        if (row->required && !json_get(object, row->name)) {
+            struct path sub = path_member(p, row->name);
+            return refuse(err, &sub, "is required");
+        }
+    return 0;
+}
+
+static int check_list(const struct param *row, const struct json *v, const struct path *p,
+                      struct err *err)
+{
+    int r = check_type(v, JSON_ARRAY, p, err);
+    if (r < 0)
+        return r;
+    if (v->count < row->min || v->count > row->max)
+        return refuse(err, p, "must have from %lld to %lld items", (long long)row->min,
+                      (long long)row->max);
+    const struct param of_objects = {.type = PARAM_OBJECT, .fields = row->fields};
+    size_t i = 0;
+    JSON_FOREACH (item, v) {
+        struct path sub = path_item(p, i++);
+        r = check_value(row->item ? row->item : &of_objects, item, &sub, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int check_value(const struct param *row, const struct json *v, const struct path *p,
+                       struct err *err)
+{
+    if (v->type == JSON_NULL && row->may_be_null)
+        return 0;
+    switch (row->type) {
+    case PARAM_INT:
+        return check_int(row, v, p, err);
+    case PARAM_STRING:
+        return check_string(row, v, p, err);
+    case PARAM_NAME:
+        return check_name(v, p, err);
+    case PARAM_BOOL:
+        return check_type(v, JSON_BOOL, p, err);
+    case PARAM_CHOICE:
+        return check_choice(row, v, p, err);
+    case PARAM_LIST:
+        return check_list(row, v, p, err);
+    case PARAM_OBJECT: {
+        int r = check_type(v, JSON_OBJECT, p, err);
+        return r < 0 || !row->fields ? r : check_fields(row->fields, v, p, err);
+    }
+    }
+    REQUIRE(!"a param type");
+    return -ERR_INTERNAL;
+}
+
+int params_check(const struct param *table, const struct json *params, struct err *err)
+{
+    static const struct json nothing = {.type = JSON_OBJECT};
+    struct path top = {""};
+    if (!params)
+        params = &nothing;
+    if (params->type != JSON_OBJECT)
+        return refuse(err, &top, "must be an object");
+    return check_fields(table, params, &top, err);
+}
+
+/* ---- reading ---- */
+
+const struct json *params_get(const struct json *params, const char *name)
+{
+    const struct json *v = json_get(params, name);
+    return v && v->type != JSON_NULL ? v : NULL;
+}
+
+bool params_has(const struct json *params, const char *name)
+{
+    return params_get(params, name) != NULL;
+}
+
+int64_t params_int(const struct json *params, const char *name, int64_t fallback)
+{
+    const struct json *v = params_get(params, name);
+    return v ? v->integer : fallback;
+}
+
+bool params_bool(const struct json *params, const char *name, bool fallback)
+{
+    const struct json *v = params_get(params, name);
+    return v ? v->boolean : fallback;
+}
+
+struct str params_str(const struct json *params, const char *name)
+{
+    const struct json *v = params_get(params, name);
+    return v ? v->string : STR_NONE;
+}
+
+struct str params_name(struct arena *a, const struct json *params, const char *name)
+{
+    struct str s = params_str(params, name);
+    if (!s.p)
+        return s;
+    char *lower = arena_strndup(a, s.p, s.n);
+    for (size_t i = 0; i < s.n; i++)
+        lower[i] = (char)tolower((unsigned char)lower[i]);
+    return (struct str){lower, s.n};
+}

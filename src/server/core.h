@@ -1,0 +1,77 @@
+/*
+ * core.h: the one thread that owns the store, the clock and all state. This is the tick.
+ *
+ *     freeze now
+ *     1 every request that has arrived, each call in its own savepoint
+ *     2 COMMIT: one transaction, one fsync, for all of it
+ *     3 only now: replies, event pushes; then a step of checkpoint, backlog and backup
+ *
+ * The core itself has no thread: core_tick() is a function of its inputs and `now`, so that a
+ * simulator can drive exactly this code. server.c runs it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/options.h"
+#include "base/peer.h"
+#include "domain/token.h"
+#include "follow/subscription.h"
+#include "rpc/rpc.h"
+#include "store/store.h"
+
+enum core_input_kind {
+    CORE_REQUEST, /* request */
+    CORE_STREAM,  /* a GET /events: subscribe */
+    CORE_CLOSED,  /* the peer is gone */
+    CORE_DRAINED, /* the peer has room again */
+};
+
+struct core_input {
+    struct core_input *next;
+    enum core_input_kind kind;
+    struct peer *peer; /* a reference */
+    struct rpc_request *request;
+    struct subscribe subscribe;
+    struct grant grant;
+};
+
+struct core_input *core_input_new(enum core_input_kind kind, struct peer *p);
+struct core_input *core_input_free(struct core_input *in); /* NULL */
+
+struct core_stats {
+    uint64_t ticks, requests, calls_failed, events, commits_failed;
+    int64_t tick_us_last, tick_us_max;
+    int64_t batch_last, batch_max;
+    size_t subscriptions;
+};
+
+struct core;
+
+struct core_config {
+    struct store *store;             /* taken */
+    struct clock *clock;             /* borrowed */
+    const struct options *options;   /* borrowed */
+    const char *version, *store_url; /* borrowed */
+    /* Called after a commit that changed tokens, and once by core_new(). */
+    void (*tokens_changed)(void *ctx, struct store *store);
+    void *ctx;
+};
+
+int core_new(const struct core_config *config, struct core **ret, struct err *err);
+struct core *core_free(struct core *c); /* NULL; closes the store */
+
+/*
+ * One tick over a list of inputs (taken). Replies and pushes are added to `out`. Returns true if
+ * there is work left that needs no input: call core_idle().
+ */
+void core_tick(struct core *c, struct core_input *inputs, struct outbox *out);
+/* After the outputs of a tick are on their way: one step of everything that is not urgent. True if
+ * it should be called again before waiting. */
+bool core_idle(struct core *c, struct outbox *out);
+const struct core_stats *core_stats(const struct core *c);
+const struct store_stats *core_store_stats(const struct core *c);
+bool core_is_writable(const struct core *c);

@@ -1,0 +1,119 @@
+/*
+ * schema.c: see schema.h.
+ *
+ * Two choices carry the write path:
+ *
+ *   - The log is a table keyed by a global integer id that only grows, so appending touches the
+ *     right edge of one b-tree; (conversation, seq) is its one other index that every append pays.
+ *     A primary key of (conversation, seq) without the id was measured at half the speed.
+ *   - What an append changes about a conversation (its head: counters, open turn, last activity)
+ *     is a few integers in a narrow row without any index on them. Title and metadata are not in
+ *     the row but in the log, in the `meta_created` event that opens every conversation.
+ */
+#include "store/schema.h"
+
+#include "base/macro.h"
+
+static const char version_1[] =
+    "CREATE TABLE conversations ("
+    "  conversation INTEGER PRIMARY KEY,"
+    "  status TEXT NOT NULL CHECK (status IN ('active', 'blocked', 'completed')),"
+    "  outcome TEXT CHECK (outcome IN ('completed', 'canceled', 'failed')),"
+    "  stop_reason_code TEXT,"
+    "  starting_role TEXT,"
+    "  max_turns INTEGER NOT NULL,"         /* 0: no limit */
+    "  session_wall_clock_seconds INTEGER," /* NULL: as configured */
+    "  watchdog_disabled INTEGER NOT NULL,"
+    "  idle_ms INTEGER,"                    /* NULL: as configured */
+    "  global_idle_ms INTEGER,"             /* NULL: as configured */
+    "  window_number INTEGER NOT NULL,"
+    "  window_started_at INTEGER NOT NULL,"
+    "  last_seq INTEGER NOT NULL,"
+    "  last_turn INTEGER NOT NULL,"
+    "  last_closed_seq INTEGER NOT NULL,"
+    "  turn_is_open INTEGER NOT NULL,"
+    "  turn_is_cleared INTEGER NOT NULL,"   /* open, and the next writer's */
+    "  turn_owner TEXT,"                    /* who opened the last turn; NULL before the first */
+    "  turn_events INTEGER NOT NULL,"       /* in the last turn */
+    "  system_events INTEGER NOT NULL,"     /* in turn 0 */
+    "  last_activity_at INTEGER NOT NULL,"  /* last event not written by the system */
+    "  created_at INTEGER NOT NULL,"
+    "  updated_at INTEGER NOT NULL,"
+    "  CHECK ((status = 'completed') = (outcome IS NOT NULL)),"
+    "  CHECK (status = 'active' OR stop_reason_code IS NOT NULL)"
+    ");"
+    "CREATE INDEX conversations_by_status ON conversations (status, conversation);"
+
+    "CREATE TABLE agents ("
+    "  conversation INTEGER NOT NULL,"
+    "  role TEXT NOT NULL,"
+    "  position INTEGER NOT NULL,"          /* order of `agents` at creation: round robin */
+    "  kind TEXT,"
+    "  machine TEXT,"
+    "  desired TEXT NOT NULL CHECK (desired IN ('auto', 'running', 'stopped')),"
+    "  PRIMARY KEY (conversation, role)"
+    ");"
+
+    "CREATE TABLE conversation_events ("
+    "  id INTEGER PRIMARY KEY,"             /* global, in commit order */
+    "  conversation INTEGER NOT NULL,"
+    "  seq INTEGER NOT NULL,"               /* per conversation, gapless from 1 */
+    "  turn INTEGER NOT NULL,"
+    "  event INTEGER NOT NULL,"             /* within the turn, from 1 */
+    "  ts INTEGER NOT NULL,"
+    "  type TEXT NOT NULL CHECK (type IN ('message', 'trace', 'system')),"
+    "  finality TEXT NOT NULL CHECK (finality IN ('none', 'turn', 'conversation')),"
+    "  agent_id TEXT NOT NULL,"
+    "  payload TEXT NOT NULL,"
+    "  client_request_id TEXT,"
+    "  request_hash BLOB,"                  /* of the canonical params, if there is a request id */
+    "  UNIQUE (conversation, seq),"
+    "  CHECK (type = 'message' OR finality = 'none')"
+    ");"
+    "CREATE UNIQUE INDEX conversation_events_by_request"
+    "  ON conversation_events (conversation, agent_id, client_request_id)"
+    "  WHERE client_request_id IS NOT NULL;"
+
+    "CREATE TABLE attachments ("
+    "  attachment INTEGER PRIMARY KEY,"
+    "  conversation INTEGER NOT NULL,"
+    "  event_id INTEGER NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  content_type TEXT NOT NULL,"
+    "  content BLOB NOT NULL"
+    ");"
+
+    "CREATE TABLE idempotency_keys ("
+    "  subject TEXT NOT NULL,"
+    "  method TEXT NOT NULL,"
+    "  request_key TEXT NOT NULL,"
+    "  request_hash BLOB NOT NULL,"
+    "  result TEXT NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  PRIMARY KEY (subject, method, request_key)"
+    ");"
+    "CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);"
+
+    "CREATE TABLE tokens ("
+    "  token INTEGER PRIMARY KEY,"
+    "  hash BLOB NOT NULL UNIQUE,"          /* SHA-256; the token itself is never stored */
+    "  scope TEXT NOT NULL CHECK (scope IN ('operator', 'machine', 'agent', 'read')),"
+    "  conversation INTEGER,"
+    "  role TEXT,"
+    "  machine TEXT,"
+    "  created_at INTEGER NOT NULL,"
+    "  expires_at INTEGER,"
+    "  revoked_at INTEGER"
+    ");"
+
+    "CREATE TABLE servers ("
+    "  server TEXT PRIMARY KEY,"
+    "  started_at INTEGER NOT NULL,"
+    "  last_tick_at INTEGER NOT NULL"       /* the greatest time in the store */
+    ");";
+
+const char *const schema_migrations[] = {
+    version_1,
+};
+
+const size_t schema_version_latest = ARRAY_LEN(schema_migrations);

@@ -1,0 +1,56 @@
+/*
+ * fault_vfs.h: a disk in memory that can lose power, and fail.
+ *
+ * A SQLite VFS whose files know two contents: what a reader sees now, and what has been synced.
+ * Between them lies a list of pending writes and truncations. Losing power keeps, for every sector
+ * of 512 bytes, the effect of some prefix of the pending changes to that sector, chosen at random
+ * and for each sector by itself: writes are lost, torn and reordered as on a disk with a cache. A
+ * sector is written whole or not at all (what SQLite calls power-safe overwrite). File sizes and
+ * directory entries that were not synced go either way too. The first sync of a WAL or a journal
+ * makes all entries durable, as SQLite's own VFS does; other syncs only the file's own.
+ *
+ * Shared memory is not offered: a store that opens here keeps the index of its WAL in the heap.
+ *
+ *     struct fault_vfs *v = fault_vfs_new("disk", seed);
+ *     fault_vfs_plan(v, FAULT_CUT, 120, false);
+ *     store_open("sqlite:a.db", "disk", …); … until everything fails
+ *     store_close(…); fault_vfs_power_on(v);
+ *     store_open(…)   what was synced is there
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fault_vfs;
+
+enum fault {
+    FAULT_EIO,         /* any operation, reads too */
+    FAULT_FULL,        /* a write finds no space */
+    FAULT_SHORT_WRITE, /* half of it is written, then there is no space */
+    FAULT_SYNC,        /* a sync fails; what it was to write will never be written (L80) */
+    FAULT_CUT,         /* the power goes before a change; from then on everything fails */
+};
+
+struct fault_vfs *fault_vfs_new(const char *name, uint64_t seed); /* registers it with SQLite */
+struct fault_vfs *fault_vfs_free(struct fault_vfs *v);            /* NULL; close all files first */
+
+/* The nth operation from now, counted from 1 among those the fault can hit, fails; with `forever`
+ * all later ones too. One plan at a time; nth 0 means never. */
+void fault_vfs_plan(struct fault_vfs *v, enum fault fault, uint64_t nth, bool forever);
+/* Operations since fault_vfs_plan() that the fault can hit. */
+uint64_t fault_vfs_operations(const struct fault_vfs *v);
+bool fault_vfs_has_struck(const struct fault_vfs *v);
+
+/* From here on everything fails and nothing changes. */
+void fault_vfs_power_off(struct fault_vfs *v);
+/* What the disk has kept becomes what is there. Files still open stay dead for good. */
+void fault_vfs_power_on(struct fault_vfs *v);
+/* A write that would make all files together larger than this finds no space; 0: no limit. */
+void fault_vfs_set_capacity(struct fault_vfs *v, uint64_t bytes);
+/* Lies about the syncs that make commits durable, and honours the rest: what
+ * synchronous=NORMAL would do. */
+void fault_vfs_skip_commit_syncs(struct fault_vfs *v, bool skip);
+
+/* splitmix64 */
+uint64_t fault_random(uint64_t *state);
