@@ -43,7 +43,8 @@ clang: build-clang/build.ninja ## builds with clang
 	@ninja -C build-clang
 
 bench: all ## durable appends next to Redis and PostgreSQL, memory, instructions
-	@tests/bench/run.py
+	@ninja -C build bench-load
+	@python3 tests/bench/run.py $(BENCH)
 
 fuzz: ## each fuzzer for SECONDS (60)
 	@tests/fuzz/run

@@ -534,8 +534,6 @@ static const struct {
      "a row is announced before it is skipped"},
     {OPT_pmo_dispatched_retry_seconds, OPT_pmo_dispatched_timeout_seconds,
      "a task is announced again before it is reaped"},
-    {OPT_net_body_bytes_max, OPT_net_out_bytes_max,
-     "what one peer may send, another must be able to receive"},
 };
 
 int options_check(const struct options *o, struct err *err)

@@ -113,8 +113,10 @@ static int add_value(struct cli_args *args, const struct verb_option *option, co
                        option->value, value);
     if (!(option->flags & ARG_REPEAT))
         for (size_t i = 0; i < args->value_count; i++)
-            if (args->values[i].option == option)
-                return err_set(err, ERR_USAGE, "--%s is given twice", option->name);
+            if (args->values[i].option == option) { /* the last one wins, as scripts expect */
+                args->values[i].value = value;
+                return 0;
+            }
     args->values[args->value_count++] = (struct cli_given){option, value};
     return 0;
 }

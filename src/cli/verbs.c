@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/macro.h"
 #include "base/str.h"
 #include "cli/suggest.h"
 
@@ -92,7 +93,9 @@ const struct verb *verb_nearest(const char *name)
     const struct verb *best = NULL;
     unsigned best_distance = SUGGEST_DISTANCE_MAX + 1;
     for (const struct verb *const *v = cli_verbs; *v; v++) {
-        unsigned distance = suggest_distance(str_of(name), str_of((*v)->name));
+        struct str whole = str_of((*v)->name), first = {whole.p, strcspn(whole.p, " ")};
+        unsigned distance = MIN(suggest_distance(str_of(name), whole),
+                                suggest_distance(str_of(name), first));
         if (distance < best_distance) {
             best = *v;
             best_distance = distance;

@@ -11,6 +11,8 @@
 #include "domain/guidance.h"
 #include "domain/work.h"
 
+enum { CLEAR_PAYLOAD_BYTES_MAX = 16384 }; /* a reason of 1000 bytes, each escaped */
+
 static int insert_event(struct work *w, const struct event *e, const struct request_key *key,
                         struct err *err)
 {
@@ -276,7 +278,7 @@ int append_system(struct work *w, int64_t conversation, const char *agent_id, co
 static int append_clear_trace(struct work *w, struct head *h, struct str agent_id,
                               struct str reason, struct err *err)
 {
-    struct buf payload = BUF_INIT(4096);
+    struct buf payload = BUF_INIT(CLEAR_PAYLOAD_BYTES_MAX);
     struct json_out j = JSON_OUT(&payload);
     json_object(&j, NULL);
     json_stringz(&j, "type", "turn_cleared");

@@ -20,6 +20,7 @@ enum {
     READ_BYTES = 16 * 1024,
     IN_AHEAD_BYTES = 64 * 1024, /* pipelined input we take while an answer is being made */
     CLOSE_LINGER_US = 2000000,
+    SHUTDOWN_LINGER_US = 300000,
     IDLE_US_FACTOR = 60, /* an idle HTTP connection is kept this many times request_seconds */
 };
 
@@ -141,7 +142,8 @@ static void shut_sending(struct conn *c)
     if (c->tls)
         tls_shut(c->tls);
     shutdown(c->io.fd, SHUT_WR);
-    c->deadline_us = loop_now_us(c->net->loop) + CLOSE_LINGER_US;
+    c->deadline_us = loop_now_us(c->net->loop) +
+                     (c->net->shutting_down ? SHUTDOWN_LINGER_US : CLOSE_LINGER_US);
     conn_touch_timer(c);
 }
 
@@ -188,8 +190,7 @@ static bool flush_out(struct conn *c)
         c->out_at = 0;
     }
     tell_drained(c);
-    if (pending(c))
-        conn_touch_timer(c);
+    conn_touch_timer(c);
     want_events(c);
     return true;
 }

@@ -45,6 +45,8 @@ struct conn {
     bool keep_alive, is_head_request, is_http_1_0, sent_continue;
     bool reading_stopped;           /* EPOLLIN off: it does not read, so it is not read from */
     bool sent_close;                /* WebSocket close frame */
+    int close_code;                 /* it asked to close; answered after what it asked before */
+    unsigned unanswered;            /* WebSocket messages handed to the owner */
     struct buf in;
     size_t scanned;                 /* of http_head_length() */
     size_t head_bytes;              /* of a head whose body is still arriving; 0: none */
@@ -92,5 +94,8 @@ const char *net_date(struct net *n);
 
 /* conn_ws.c */
 void conn_ws_input(struct conn *c);
+void conn_ws_close(struct conn *c, int code, const char *reason);
 void conn_ws_send(struct conn *c, struct str text);
+/* The answer to a message that was handed to the owner; empty if it gets none. */
+void conn_ws_answer(struct conn *c, struct str text);
 void conn_ws_ping(struct conn *c);

@@ -71,7 +71,7 @@ bool conn_accept_socket(struct conn *c, const struct http_head *head, struct str
     conn_ws_send(c, greeting);
     conn_touch_timer(c);
     if (c->net->shutting_down)
-        conn_close_socket(c, 1001, "the server is shutting down");
+        conn_ws_close(c, 1001, "the server is shutting down");
     else if (c->in.len)
         conn_ws_input(c); /* it did not wait for our answer */
     return true;
@@ -86,6 +86,16 @@ void conn_ws_send(struct conn *c, struct str text)
     conn_out(c, buf_str(&frame));
 }
 
+void conn_ws_answer(struct conn *c, struct str text)
+{
+    REQUIRE(c->unanswered > 0);
+    c->unanswered--;
+    if (text.n)
+        conn_ws_send(c, text);
+    if (c->close_code && c->unanswered == 0)
+        conn_ws_close(c, c->close_code, NULL);
+}
+
 void conn_ws_ping(struct conn *c)
 {
     _cleanup_buf_ struct buf frame = BUF_INIT(64);
@@ -93,7 +103,7 @@ void conn_ws_ping(struct conn *c)
     conn_out(c, buf_str(&frame));
 }
 
-void conn_close_socket(struct conn *c, int code, const char *reason)
+void conn_ws_close(struct conn *c, int code, const char *reason)
 {
     if (!c->sent_close) {
         _cleanup_buf_ struct buf frame = BUF_INIT(256);
@@ -113,7 +123,9 @@ static void control(struct conn *c)
         conn_out(c, buf_str(&frame));
         break;
     case WS_CLOSE:
-        conn_close_socket(c, c->ws->close_code, NULL);
+        c->close_code = c->ws->close_code;
+        if (c->unanswered == 0)
+            conn_ws_close(c, c->close_code, NULL);
         break;
     default:
         break;
@@ -123,10 +135,11 @@ static void control(struct conn *c)
 static void message(struct conn *c)
 {
     if (c->ws->opcode == WS_BINARY) {
-        conn_close_socket(c, 1003, "text frames only");
+        conn_ws_close(c, 1003, "text frames only");
         return;
     }
     c->net->stats.messages++;
+    c->unanswered++;
     c->net->handlers.message(c->net->handlers.ctx, c, c->ws->payload);
 }
 
@@ -142,7 +155,7 @@ void conn_ws_input(struct conn *c)
         else if (event == WS_CONTROL)
             control(c);
         else
-            conn_close_socket(c, c->ws->close_code, c->ws->reason);
+            conn_ws_close(c, c->ws->close_code, c->ws->reason);
     }
     buf_release(&c->in);
 }

@@ -237,22 +237,43 @@ struct net *net_free(struct net *n)
     return NULL;
 }
 
-static void shut_down_conn(struct conn *c)
+void conn_end(struct conn *c, int code, const char *reason)
 {
+    if (c->state == CONN_SOCKET) {
+        conn_ws_close(c, code, reason);
+    } else if (c->state == CONN_STREAM) {
+        _cleanup_buf_ struct buf last = BUF_INIT(512);
+        buf_addf(&last, ": end: %s\n\n", reason);
+        conn_out(c, buf_str(&last));
+        conn_begin_close(c);
+    }
+}
+
+void net_each(struct net *n, void (*fn)(void *ctx, struct conn *c), void *ctx)
+{
+    for (struct conn *c = n->conns, *next; c; c = next) {
+        next = c->next;
+        fn(ctx, c);
+    }
+}
+
+static void shut_down_conn(void *ctx, struct conn *c)
+{
+    (void)ctx;
     switch (c->state) {
     case CONN_SOCKET:
-        conn_close_socket(c, 1001, "the server is shutting down");
-        break;
     case CONN_STREAM:
-        conn_out(c, STR("event: end\ndata: {\"reason\":\"the server is shutting down\"}\n\n"));
-        conn_begin_close(c);
+        conn_end(c, 1001, "the server is shutting down");
         break;
     case CONN_HTTP_WAITING:
         c->keep_alive = false; /* closes after its answer */
         break;
     case CONN_HTTP_READING:
     case CONN_HANDSHAKE:
-        conn_begin_close(c);
+        if (c->out.len)
+            conn_begin_close(c);
+        else
+            conn_free(c); /* nothing is on its way */
         break;
     case CONN_CLOSING:
         break;
@@ -263,10 +284,7 @@ void net_shut_down(struct net *n)
 {
     n->shutting_down = true;
     net_stop_accepting(n);
-    for (struct conn *c = n->conns, *next; c; c = next) {
-        next = c->next;
-        shut_down_conn(c);
-    }
+    net_each(n, shut_down_conn, NULL);
 }
 
 size_t net_connection_count(const struct net *n)
@@ -286,10 +304,8 @@ static void deliver(struct conn *c, const struct message *m)
     struct str data = buf_str(&m->data);
     if (c->state == CONN_CLOSING)
         return;
-    if (m->status == MESSAGE_CLOSE && c->state == CONN_SOCKET) {
-        conn_close_socket(c, 1011, m->data.data);
-    } else if (m->status == MESSAGE_CLOSE) {
-        conn_begin_close(c);
+    if (m->status == MESSAGE_CLOSE) {
+        conn_end(c, 1011, m->data.data);
     } else if (m->status == MESSAGE_STREAM) {
         conn_stream_begin(c);
         conn_out(c, data);
@@ -299,8 +315,7 @@ static void deliver(struct conn *c, const struct message *m)
         REQUIRE(c->state == CONN_STREAM);
         conn_out(c, data);
     } else if (c->state == CONN_SOCKET) {
-        if (m->status != 204)
-            conn_ws_send(c, data);
+        conn_ws_answer(c, data);
     } else {
         conn_respond(c, m->status, "application/json", "", data);
     }

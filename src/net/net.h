@@ -64,6 +64,8 @@ void net_shut_down(struct net *n);
 size_t net_connection_count(const struct net *n);
 const struct net_stats *net_stats(const struct net *n);
 
+/* fn may end the connection it is given. */
+void net_each(struct net *n, void (*fn)(void *ctx, struct conn *c), void *ctx);
 /* Delivers messages from the core; empties the outbox. */
 void net_deliver(struct net *n, struct outbox *o);
 
@@ -79,4 +81,5 @@ void conn_respond(struct conn *c, int status, const char *content_type, const ch
                   struct str body);
 /* Answers 101 and goes on as a WebSocket; false if the head is not a valid upgrade (answered). */
 bool conn_accept_socket(struct conn *c, const struct http_head *head, struct str greeting);
-void conn_close_socket(struct conn *c, int code, const char *reason);
+/* Ends a WebSocket (with this code) or a stream, with the reason. No-op for others. */
+void conn_end(struct conn *c, int code, const char *reason);

@@ -57,7 +57,7 @@ const struct method method_table[] = {
      params_none, method_server_config, "`{options}`",
      "Every option with its value and where that came from."},
     {"server.backup", METHOD_CONTROL, MAY_OPERATOR,
-     params_server_backup, method_server_backup, "`{path}`",
+     params_server_backup, method_server_backup, "`{path, bytes}`",
      "Copies the store to a new file while the server goes on; answers when it is complete."},
     {"clock.advance", METHOD_CONTROL, MAY_OPERATOR,
      params_clock_advance, method_clock_advance, "`{now}`",

@@ -35,6 +35,12 @@ static const struct param precondition_fields[] = {
     PARAMS_END,
 };
 
+static const struct param trace_fields[] = {
+    {.name = "type", .type = PARAM_CHOICE, .required = true, .choices = trace_choices,
+     .doc = "what it tells; other members are free"},
+    PARAMS_END,
+};
+
 #define AGENT_ROW                                                                                  \
     {.name = "agentId", .type = PARAM_NAME, .required = true, .doc = "who writes"}
 #define TURN_ROW                                                                                   \
@@ -67,8 +73,8 @@ const struct param params_message_send[] = {
 const struct param params_trace_append[] = {
     CONVERSATION_ROW,
     AGENT_ROW,
-    {.name = "payload", .type = PARAM_OBJECT, .required = true,
-     .doc = "`type` is one of thought, tool_call, tool_result, user_query, user_response, progress"},
+    {.name = "payload", .type = PARAM_OBJECT, .required = true, .fields = trace_fields,
+     .is_open = true, .doc = "kept as given"},
     TURN_ROW,
     {.name = "finality", .type = PARAM_CHOICE, .choices = finality_choices, .fallback = "none",
      .doc = "a trace closes nothing: anything but none is FINALITY_RULE"},
@@ -255,34 +261,10 @@ int method_message_send(struct method_context *c, struct json_out *out, struct e
 
 /* ---- trace.append, turn.clear, attachment.get ---- */
 
-static int check_trace_type(const struct json *payload, struct err *err)
-{
-    const struct param table[] = {
-        {.name = "type", .type = PARAM_CHOICE, .required = true, .choices = trace_choices},
-        PARAMS_END,
-    };
-    const struct json *type = json_get(payload, "type");
-    struct json only = {.type = JSON_OBJECT, .count = type ? 1 : 0};
-    struct json copy;
-    if (type) {
-        copy = *type;
-        copy.next = NULL;
-        only.first = &copy;
-    }
-    int r = params_check(table, &only, err);
-    if (r < 0)
-        err_prefix(err, "payload");
-    return r;
-}
-
 int method_trace_append(struct method_context *c, struct json_out *out, struct err *err)
 {
-    const struct json *payload = json_get(c->params, "payload");
-    int r = check_trace_type(payload, err);
-    if (r < 0)
-        return r;
     struct buf b = BUF_INIT(PAYLOAD_BYTES_MAX);
-    json_write_value(&b, payload);
+    json_write_value(&b, json_get(c->params, "payload"));
     struct append a = {
         .conversation = params_int(c->params, "conversation", 0),
         .agent_id = params_name(c->arena, c->params, "agentId"),
@@ -294,7 +276,7 @@ int method_trace_append(struct method_context *c, struct json_out *out, struct e
     };
     buf_release(&b);
     struct event e;
-    r = append_trace(c->work, &a, &e, err);
+    int r = append_trace(c->work, &a, &e, err);
     if (r == 0)
         event_write_receipt(out, &e);
     return r;

@@ -111,11 +111,13 @@ static const struct param *find_row(const struct param *table, struct str name)
     return NULL;
 }
 
-static int check_fields(const struct param *table, const struct json *object, const struct path *p,
-                        struct err *err)
+static int check_fields(const struct param *table, bool is_open, const struct json *object,
+                        const struct path *p, struct err *err)
 {
     JSON_FOREACH (v, object) {
         const struct param *row = find_row(table, v->key);
+        if (!row && is_open)
+            continue;
         if (!row) {
             char name[65];
             snprintf(name, sizeof name, "%.*s", STR_ARG(v->key));
@@ -175,7 +177,7 @@ static int check_value(const struct param *row, const struct json *v, const stru
         return check_list(row, v, p, err);
     case PARAM_OBJECT: {
         int r = check_type(v, JSON_OBJECT, p, err);
-        return r < 0 || !row->fields ? r : check_fields(row->fields, v, p, err);
+        return r < 0 || !row->fields ? r : check_fields(row->fields, row->is_open, v, p, err);
     }
     }
     REQUIRE(!"a param type");
@@ -190,7 +192,7 @@ int params_check(const struct param *table, const struct json *params, struct er
         params = &nothing;
     if (params->type != JSON_OBJECT)
         return refuse(err, &top, "must be an object");
-    return check_fields(table, params, &top, err);
+    return check_fields(table, false, params, &top, err);
 }
 
 /* ---- reading ---- */

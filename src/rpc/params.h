@@ -33,6 +33,7 @@ struct param {
     int64_t min, max;
     const char *const *choices;  /* NULL-terminated */
     const struct param *fields;  /* ends with name == NULL */
+    bool is_open;                /* an object may have other members too */
     const struct param *item;    /* of a list that does not hold objects */
     const char *fallback;        /* default, for the documentation */
     const char *doc;

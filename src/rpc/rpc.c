@@ -245,6 +245,18 @@ static void hide_internal(struct err *err, int code, const char *method)
     err_str(err, "ref", str_of(ref));
 }
 
+static void fail_executed(struct rpc_request *r, struct rpc_call *call, int code,
+                          const struct err *err)
+{
+    struct err shown = *err;
+    buf_release(&call->result);
+    if (err_rpc_code(code) == err_rpc_code(ERR_INTERNAL)) {
+        hide_internal(&shown, code, call->method->name);
+        code = -ERR_INTERNAL;
+    }
+    fail(r, call, code, &shown);
+}
+
 static void execute_call(struct method_context *c)
 {
     struct err err = ERR_INIT;
@@ -253,12 +265,7 @@ static void execute_call(struct method_context *c)
         c->call->is_parked = true;
         c->request->parked++;
     } else if (code < 0) {
-        buf_release(&c->call->result);
-        if (err_rpc_code(code) == err_rpc_code(ERR_INTERNAL)) {
-            hide_internal(&err, code, c->call->method->name);
-            code = -ERR_INTERNAL;
-        }
-        fail(c->request, c->call, code, &err);
+        fail_executed(c->request, c->call, code, &err);
     }
 }
 
@@ -302,10 +309,8 @@ void rpc_call_done(struct rpc_request *r, struct rpc_call *call, int code, const
     REQUIRE(call->is_parked && r->parked > 0);
     call->is_parked = false;
     r->parked--;
-    if (code < 0) {
-        buf_release(&call->result);
-        fail(r, call, code, err);
-    }
+    if (code < 0)
+        fail_executed(r, call, code, err);
 }
 
 /* ---- replying ---- */

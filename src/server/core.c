@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -208,8 +209,6 @@ static void stream_reply(struct core_input *in, int code, const struct err *err,
     if (code < 0) {
         status = code == -ERR_NOT_FOUND ? 404 : code == -ERR_UNAUTHENTICATED ? 401 : 503;
         rpc_write_error(&body, STR("null"), err);
-    } else {
-        buf_addz(&body, "retry: 1000\n\n");
     }
     outbox_add(out, in->peer, status, &body);
 }
@@ -338,6 +337,12 @@ void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
 
 /* ---- what is not urgent ---- */
 
+static int64_t file_bytes(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
+}
+
 static void finish_backup(struct core *c, int code, const struct err *err, struct outbox *out)
 {
     struct backup b = c->backup;
@@ -348,9 +353,8 @@ static void finish_backup(struct core *c, int code, const struct err *err, struc
         buf_clear(&b.call->result);
         json_object(&j, NULL);
         json_stringz(&j, "path", b.path);
+        json_int(&j, "bytes", file_bytes(b.path));
         json_end(&j);
-    } else {
-        log_warn("core", "backup_failed", "reason=%s", log_quote(str_of(err->message)));
     }
     rpc_call_done(b.request, b.call, code, err);
     reply(c, b.request, out);
@@ -358,7 +362,18 @@ static void finish_backup(struct core *c, int code, const struct err *err, struc
     free(b.path);
 }
 
-/* Its failures are the caller's to know (a path that exists, a full disk), so none is hidden. */
+/* A file that cannot be made is the caller's to know and to mend. */
+static int begin_copy(struct core *c, struct err *err)
+{
+    int r = store_backup_begin(c->config.store, c->backup.path, &c->backup.copy, err);
+    if (r != -ERR_IO && r != -ERR_INVALID_PARAMS)
+        return r;
+    struct err why = *err;
+    err_set(err, ERR_INVALID_PARAMS, "path: %s", why.message);
+    err_str(err, "path", STR("path"));
+    return err_str(err, "reason", str_of(why.message));
+}
+
 static bool step_backup(struct core *c, struct outbox *out)
 {
     struct err err = ERR_INIT;
@@ -366,7 +381,7 @@ static bool step_backup(struct core *c, struct outbox *out)
         return false;
     int r = STORE_ROW;
     if (!c->backup.copy)
-        r = store_backup_begin(c->config.store, c->backup.path, &c->backup.copy, &err);
+        r = begin_copy(c, &err);
     if (r >= 0)
         r = store_backup_step(c->backup.copy, BACKUP_PAGES_PER_STEP, &err);
     if (r == STORE_ROW)

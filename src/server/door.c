@@ -136,6 +136,22 @@ static bool authenticate(struct door *d, struct conn *c, const struct http_head 
     return false;
 }
 
+/* What stays open is asked again who it is: with each message, and when tokens change. */
+static void keep_digest(struct conn *c, const struct http_head *head)
+{
+    uint8_t *digest = mem_alloc(SHA256_BYTES);
+    token_digest(head, digest);
+    conn_set_data(c, digest, free);
+}
+
+void door_recheck(void *ctx, struct conn *c)
+{
+    struct door *d = ctx;
+    struct grant g;
+    if (conn_data(c) && !auth_check(d->auth, conn_data(c), &g))
+        conn_end(c, 1008, "the token is no longer valid");
+}
+
 /* ---- routes ---- */
 
 static void submit_request(struct door *d, struct conn *c, const struct grant *g, bool is_socket,
@@ -161,9 +177,7 @@ static void serve_socket(struct door *d, struct conn *c, const struct http_head 
     struct grant g;
     if (!authenticate(d, c, head, &g))
         return;
-    uint8_t *digest = mem_alloc(SHA256_BYTES);
-    token_digest(head, digest);
-    conn_set_data(c, digest, free);
+    keep_digest(c, head);
     _cleanup_buf_ struct buf welcome = BUF_INIT(512);
     buf_addf(&welcome,
              "{\"jsonrpc\":\"2.0\",\"method\":\"welcome\","
@@ -217,6 +231,7 @@ static void serve_events(struct door *d, struct conn *c, const struct http_head 
         return;
     }
     ask.hides_server_log = g.scope != SCOPE_OPERATOR;
+    keep_digest(c, head);
     struct core_input *in = core_input_new(CORE_STREAM, conn_peer(c));
     in->subscribe = ask;
     in->grant = g;
@@ -310,7 +325,7 @@ void door_message(void *ctx, struct conn *c, struct str text)
     if (auth_check(d->auth, conn_data(c), &g))
         submit_request(d, c, &g, true, text);
     else
-        conn_close_socket(c, 1008, "the token is no longer valid");
+        conn_end(c, 1008, "the token is no longer valid");
 }
 
 void door_closed(void *ctx, struct peer *p)

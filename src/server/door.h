@@ -33,4 +33,6 @@ void door_message(void *ctx, struct conn *c, struct str text);
 void door_closed(void *ctx, struct peer *p);
 void door_drained(void *ctx, struct peer *p);
 void door_turn_end(void *ctx);
+/* Ends the connection if its token is no longer good. */
+void door_recheck(void *ctx, struct conn *c);
 void door_write_error(void *ctx, struct buf *out, int status, const char *reason);

@@ -37,6 +37,7 @@ struct exchange {
     bool stop;             /* net → core: finish what is here, then end */
     struct outbox out;
     bool core_has_ended;   /* core → net */
+    bool tokens_changed;   /* core → net */
     struct core_stats core_stats;
     struct store_stats store_stats;
     bool is_writable;
@@ -92,7 +93,7 @@ static void hand_over_output(struct server *s, struct outbox *out)
 {
     struct exchange *x = &s->x;
     pthread_mutex_lock(&x->mutex);
-    bool must_wake = out->first && !x->out.first;
+    bool must_wake = (out->first && !x->out.first) || x->tokens_changed;
     outbox_append(&x->out, out);
     x->core_stats = *core_stats(s->core);
     x->store_stats = *core_store_stats(s->core);
@@ -206,9 +207,12 @@ static void core_has_output(void *ctx)
     pthread_mutex_lock(&s->x.mutex);
     struct outbox out = s->x.out;
     s->x.out = (struct outbox){0};
-    bool core_has_ended = s->x.core_has_ended;
+    bool core_has_ended = s->x.core_has_ended, recheck = s->x.tokens_changed;
+    s->x.tokens_changed = false;
     pthread_mutex_unlock(&s->x.mutex);
     net_deliver(s->net, &out);
+    if (recheck)
+        net_each(s->net, door_recheck, &s->door);
     if (core_has_ended && s->core_runs)
         close_streams(s);
 }
@@ -284,6 +288,9 @@ static void tokens_changed(void *ctx, struct store *store)
 {
     struct server *s = ctx;
     auth_reload(s->auth, store);
+    pthread_mutex_lock(&s->x.mutex);
+    s->x.tokens_changed = true; /* hand_over_output() rings */
+    pthread_mutex_unlock(&s->x.mutex);
 }
 
 static int open_core(struct server *s, struct err *err)

@@ -226,6 +226,7 @@ int store_open(const char *url, const char *vfs, int64_t now_ms, struct store **
     s->path = mem_strdup(url + sizeof "sqlite:" - 1);
     s->vfs = vfs ? mem_strdup(vfs) : NULL;
     s->writable = true;
+    s->checkpoint_due_pages = CHECKPOINT_PAGES;
     for (size_t i = 0; i < STATEMENT_COUNT; i++)
         s->queries[i] = (struct query){.store = s, .row = &statement_rows[i]};
     int r = open_all(s, now_ms, err);

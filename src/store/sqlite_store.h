@@ -13,6 +13,13 @@
 #include "base/macro.h"
 #include "store/store.h"
 
+/* Checkpoints start when the WAL has this many pages. Measured with 64 appends per commit over 100
+ * conversations, two busy cores: at 1000 pages almost twice as much time goes into checkpoints as
+ * at 2000, at 250 about four times, because hot pages are written back more often; one takes 6 to
+ * 12 ms on average at 1000 and 2000 alike, and in the worst case some tens. A larger WAL gains less
+ * and was slower until it is reused. */
+enum { CHECKPOINT_PAGES = 2000 };
+
 /* Statements about transactions; prepared at open, so that ending one never needs memory. */
 // clang-format off
 #define CONTROL_LIST(X)                                                                            \

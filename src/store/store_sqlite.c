@@ -40,12 +40,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-/* Measured with 64 appends per commit over 100 conversations: at 1000 pages twice as much time goes
- * into checkpoints as at 2000, at 250 four times, because hot pages are written back more often;
- * one takes 10 to 20 ms with any of them. A larger WAL gains little more and is slower until
- * reused. */
-enum { CHECKPOINT_PAGES = 2000 };
-
 static int control_run(struct store *s, enum control control)
 {
     sqlite3_step(s->control[control]);

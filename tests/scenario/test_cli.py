@@ -107,7 +107,7 @@ def test_events_prints_the_log(s):
 def test_events_follows_across_a_restart(s):
     c = s.talk()
     out = os.path.join(folder(), "followed")
-    s.args += ["--listen", f"127.0.0.1:{s.port}"]  # the same place after the restart
+    s.listen = f"127.0.0.1:{s.port}"  # the same place after the restart
     with open(out, "w") as f:
         follower = subprocess.Popen([BIN, "events", "-f", "--conversation", str(c), "--json",
                                      "--data", s.data], stdout=f, stderr=subprocess.DEVNULL)

@@ -41,7 +41,7 @@ def test_wrong_methods_say_which_are_right(s):
             answer = connection.request(method, path, b"" if method != "GET" else None)
             eq(answer.status, 405, f"{method} {path}")
             check(allowed in answer.headers["allow"], f"Allow: {answer.headers}")
-    eq(raw(s, get(method="BREW")(s))[0], 501, "a method nobody knows")
+    eq(raw(s, get("Connection: close", method="BREW")(s))[0], 501, "a method nobody knows")
 
 
 def test_head_has_headers_and_no_body(s):

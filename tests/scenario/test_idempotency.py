@@ -49,8 +49,8 @@ def test_L07_the_message_that_reached_maxTurns_can_be_repeated(s):
 
 def test_L07_a_repeat_is_not_published_again(s):
     c = s.talk()
-    with s.socket() as ws, s.stream(f"?conversation={c}") as sse:
-        ws.subscribe(conversation=c, afterSeq=0, includeGuidance=False)
+    with s.socket() as ws, s.stream(f"?conversation={c}&after=0") as sse:
+        ws.subscribe(conversation=c, afterSeq=0)
         seen = [ws.event()["seq"]]
         send(s, c, "k1", finality="turn")
         for _ in range(3):

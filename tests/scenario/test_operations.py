@@ -102,15 +102,15 @@ def test_L75_bad_file_ends_the_start_with_2_and_names_the_line():
 
 
 def test_it_refuses_to_bind_beyond_loopback_unprotected():
-    s = Server()
-    s.spawn("--listen", "0.0.0.0:0")
+    s = Server(listen="0.0.0.0:0")
+    s.spawn()
     check(s.wait() in (1, 2), "exit status")
     check("--insecure" in s.log(), f"says what to do: {s.log()}")
 
 
 def test_it_says_so_if_the_port_is_taken(s):
-    other = Server()
-    other.spawn("--listen", f"127.0.0.1:{s.port}")
+    other = Server(listen=f"127.0.0.1:{s.port}")
+    other.spawn()
     check(other.wait() > 0, "exit status")
     check(str(s.port) in other.log(), f"names the address: {other.log()}")
 
@@ -211,7 +211,7 @@ def test_signals_shut_it_down_cleanly_with_a_reason():
 
 
 def test_a_second_signal_ends_it_at_once():
-    s = Server(args=["--set", "net.out_bytes_max=65536"]).start()
+    s = Server(args=["--set", "net.out_bytes_max=65536", "--set", "net.body_bytes_max=65536"]).start()
     c = s.talk()
     with s.socket(receive_buffer=4096) as stuck:
         stuck.subscribe(conversation=c, afterSeq=0)

@@ -262,7 +262,7 @@ def test_streams_are_pinged(s):
 BIG = "x" * 60_000
 
 
-@server("net.out_bytes_max=65536")
+@server("net.out_bytes_max=65536", "net.body_bytes_max=65536")
 def test_a_reader_that_never_reads_disturbs_nobody_and_loses_nothing(s):
     c = s.talk()
     with s.socket(receive_buffer=4096) as slow, s.socket() as quick, \
@@ -279,7 +279,7 @@ def test_a_reader_that_never_reads_disturbs_nobody_and_loses_nothing(s):
         check(memory < 200_000, f"the server held {memory} kB for it")
 
 
-@server("net.out_bytes_max=65536", "net.stall_seconds=1")
+@server("net.out_bytes_max=65536", "net.body_bytes_max=65536", "net.stall_seconds=1")
 def test_a_reader_that_takes_nothing_for_too_long_is_dropped(s):
     c = s.talk()
     with s.socket(receive_buffer=4096) as slow:

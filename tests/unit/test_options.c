@@ -575,7 +575,6 @@ TEST(rules_between_options)
         {"restart.backoff_first_ms=60001", "restart.backoff_max_ms=0", NULL},
         {"pmo.pending_wakeup_skip_seconds=4", "pmo.pending_wakeup_seconds=4", NULL},
         {"pmo.dispatched_retry_seconds=901", "pmo.dispatched_timeout_seconds=901", NULL},
-        {"net.body_bytes_max=4194305", "net.out_bytes_max=4194305", NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
         struct options o;
