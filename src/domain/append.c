@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "domain/guidance.h"
+#include "domain/log_index.h"
 #include "domain/work.h"
 
 enum { CLEAR_PAYLOAD_BYTES_MAX = 16384 }; /* a reason of 1000 bytes, each escaped */
@@ -48,6 +49,7 @@ static int push(struct work *w, struct head *h, struct event *e, const struct re
     int r = insert_event(w, e, key, err);
     if (r < 0)
         return r;
+    log_index_add(w->log_index, e, key ? key->id : STR_NONE);
     w->last.event = e->id;
     h->last_seq = e->seq;
     if (e->turn == 0)
@@ -148,23 +150,14 @@ int append_find_repeat(struct work *w, int64_t conversation, struct str agent_id
     *ret_found = false;
     if (!key || !key->id.p)
         return 0;
-    struct query *q = store_query(w->store, SQL_EVENT_BY_REQUEST);
-    query_int(q, 1, conversation);
-    query_text(q, 2, agent_id);
-    query_text(q, 3, key->id);
-    int r = query_one(q, err);
+    struct str hash;
+    int r = log_find_request(w, conversation, agent_id, key->id, ret, &hash, err);
     if (r <= 0)
         return r;
-    struct str hash = query_get_blob(q, 10);
-    bool same = hash.n == sizeof key->hash && memcmp(hash.p, key->hash, hash.n) == 0;
-    r = event_from_row(q, ret, err);
-    if (r == 0 && !same)
-        r = err_set(err, ERR_IDEMPOTENCY_CONFLICT, "%s", err_text(ERR_IDEMPOTENCY_CONFLICT));
-    ret->agent_id = arena_str(&w->arena, ret->agent_id);
-    ret->payload = arena_str(&w->arena, ret->payload);
-    query_end(q);
-    *ret_found = r == 0;
-    return r;
+    if (hash.n != sizeof key->hash || memcmp(hash.p, key->hash, hash.n) != 0)
+        return err_set(err, ERR_IDEMPOTENCY_CONFLICT, "%s", err_text(ERR_IDEMPOTENCY_CONFLICT));
+    *ret_found = true;
+    return 0;
 }
 
 /* ---- appending ---- */

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "domain/append.h"
 #include "domain/guidance.h"
+#include "domain/log_index.h"
 #include "domain/work.h"
 
 enum { META_BYTES_MAX = 64 << 20 }; /* far above any request; the net caps those */
@@ -136,17 +137,13 @@ static void write_meta(struct json_out *out, const struct json *data, const char
 static int read_meta(struct work *w, int64_t conversation, const struct json **ret,
                      struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_EVENT_GET);
-    query_int(q, 1, conversation);
-    query_int(q, 2, 1);
-    int r = query_one(q, err);
+    struct event first;
+    int r = log_get(w, conversation, 1, &first, err);
     if (r < 0)
         return r;
     REQUIRE_F(r == STORE_ROW, "conversation %lld has no first event", (long long)conversation);
-    struct str payload = arena_str(&w->arena, query_get_text(q, 9));
-    query_end(q);
     const struct json *event;
-    r = json_parse(&w->arena, payload, JSON_DEPTH_DEFAULT + 8, &event, err);
+    r = json_parse(&w->arena, first.payload, JSON_DEPTH_DEFAULT + 8, &event, err);
     if (r < 0)
         return err_set(err, ERR_INTERNAL, "the first event of conversation %lld is damaged",
                        (long long)conversation);
@@ -229,18 +226,11 @@ static enum stop_reason reason_of(enum outcome outcome)
 /* Nothing follows a terminal message, so it is the last event. */
 static int terminal_event(struct work *w, const struct head *h, struct event *ret, struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_EVENT_GET);
-    query_int(q, 1, h->conversation);
-    query_int(q, 2, h->last_seq);
-    int r = query_one(q, err);
+    int r = log_get(w, h->conversation, h->last_seq, ret, err);
     if (r < 0)
         return r;
     REQUIRE_F(r == STORE_ROW, "conversation %lld lacks its last event", (long long)h->conversation);
-    r = event_from_row(q, ret, err);
-    ret->agent_id = arena_str(&w->arena, ret->agent_id);
-    ret->payload = arena_str(&w->arena, ret->payload);
-    query_end(q);
-    return r;
+    return 0;
 }
 
 static struct str end_payload(struct work *w, const struct conversation_end *end)

@@ -149,6 +149,7 @@ int head_get(struct work *w, int64_t conversation, struct head **ret, struct err
             return r;
         h = mem_alloc(sizeof *h);
         *h = row;
+        h->stored_status = h->status;
         map_put(&w->heads, conversation, h);
     }
     *ret = h;
@@ -206,7 +207,7 @@ int head_create(struct work *w, const struct head *initial, struct head **ret, s
     struct head *h = mem_alloc(sizeof *h);
     *h = *initial;
     h->conversation = w->last.conversation = conversation;
-    h->status = CONVERSATION_ACTIVE;
+    h->status = h->stored_status = CONVERSATION_ACTIVE;
     h->outcome = OUTCOME_NONE;
     h->stop_reason = STOP_REASON_NONE;
     h->window = 1;
@@ -245,27 +246,43 @@ void heads_undo_request(struct work *w)
     w->undo = NULL;
 }
 
-static int write_row(struct work *w, const struct head *h, struct err *err)
+static int run_update(struct query *q, const struct head *h, struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_HEAD_UPDATE);
+    int64_t changes = 0;
+    int r = query_run(q, &changes, err);
+    REQUIRE_F(r < 0 || changes == 1, "conversation %lld", (long long)h->conversation);
+    return r;
+}
+
+/* Of its own, because `status` is indexed: to set it is to write the index, changed or not. */
+static int write_status(struct work *w, const struct head *h, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_STATUS_UPDATE);
     query_int(q, 1, h->conversation);
     query_text(q, 2, str_of(conversation_status_name(h->status)));
     query_text(q, 3, str_of(outcome_name(h->outcome)));
     query_text(q, 4, str_of(stop_reason_name(h->stop_reason)));
-    query_int(q, 5, h->last_seq);
-    query_int(q, 6, h->last_turn);
-    query_int(q, 7, h->last_closed_seq);
-    query_int(q, 8, h->turn_is_open);
-    query_int(q, 9, h->turn_is_cleared);
+    return run_update(q, h, err);
+}
+
+static int write_row(struct work *w, const struct head *h, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_HEAD_UPDATE);
+    query_int(q, 1, h->conversation);
+    query_int(q, 2, h->last_seq);
+    query_int(q, 3, h->last_turn);
+    query_int(q, 4, h->last_closed_seq);
+    query_int(q, 5, h->turn_is_open);
+    query_int(q, 6, h->turn_is_cleared);
     if (h->turn_owner[0])
-        query_text(q, 10, str_of(h->turn_owner));
-    query_int(q, 11, h->turn_events);
-    query_int(q, 12, h->system_events);
-    query_int(q, 13, h->last_activity_ms);
-    query_int(q, 14, h->updated_ms);
-    int64_t changes = 0;
-    int r = query_run(q, &changes, err);
-    REQUIRE_F(r < 0 || changes == 1, "conversation %lld", (long long)h->conversation);
+        query_text(q, 7, str_of(h->turn_owner));
+    query_int(q, 8, h->turn_events);
+    query_int(q, 9, h->system_events);
+    query_int(q, 10, h->last_activity_ms);
+    query_int(q, 11, h->updated_ms);
+    int r = run_update(q, h, err);
+    if (r == 0 && h->status != h->stored_status)
+        r = write_status(w, h, err);
     return r;
 }
 
@@ -303,6 +320,7 @@ void heads_committed(struct work *w)
         struct head *h = w->dirty;
         w->dirty = h->next_dirty;
         h->is_dirty = h->is_new = false;
+        h->stored_status = h->status;
         h->next_dirty = NULL;
     }
     w->undo = NULL;

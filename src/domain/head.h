@@ -85,6 +85,7 @@ struct head {
     int64_t created_ms, updated_ms;
     /* private to head.c */
     bool is_dirty, is_new;
+    enum conversation_status stored_status;
     int64_t edited_in; /* number of the request that edited it last */
     struct head *next_dirty;
 };

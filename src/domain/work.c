@@ -7,10 +7,12 @@
  */
 #include "domain/work.h"
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "domain/conversation.h"
 #include "domain/guidance.h"
 #include "domain/head.h"
+#include "domain/log_index.h"
 
 /* One server writes to an embedded store; its row has a fixed name. */
 static const struct str server_name = {"local", 5};
@@ -76,6 +78,8 @@ int work_init(struct work *w, struct store *store, const struct options *options
     *w = (struct work){.store = store, .options = options};
     int r = read_numbers(w, err);
     if (r == 0)
+        r = log_index_new(w, &w->log_index, err);
+    if (r == 0)
         r = first_tick(w, now_ms, err);
     if (r < 0)
         work_release(w);
@@ -85,6 +89,7 @@ int work_init(struct work *w, struct store *store, const struct options *options
 void work_release(struct work *w)
 {
     heads_drop(w);
+    w->log_index = log_index_free(w->log_index);
     arena_release(&w->arena);
 }
 
@@ -100,6 +105,7 @@ int work_begin(struct work *w, int64_t now_ms, struct err *err)
     REQUIRE(!store_in_transaction(w->store));
     REQUIRE_F(now_ms >= w->now_ms, "now goes back from %lld", (long long)w->now_ms);
     w->now_ms = now_ms;
+    w->indexed_before = log_index_count(w->log_index);
     forget_tick(w);
     arena_clear(&w->arena);
     return store_begin(w->store, err);
@@ -110,6 +116,7 @@ int work_request_begin(struct work *w, struct err *err)
     w->request++;
     w->undo = NULL;
     w->before.last = w->last;
+    w->before.indexed = log_index_count(w->log_index);
     w->before.events_last = w->events_last;
     w->before.guidance_last = w->guidance_last;
     w->before.tokens_changed = w->tokens_changed;
@@ -119,6 +126,7 @@ int work_request_begin(struct work *w, struct err *err)
 static void undo_request(struct work *w)
 {
     heads_undo_request(w);
+    log_index_truncate(w->log_index, w->before.indexed);
     w->last = w->before.last;
     w->tokens_changed = w->before.tokens_changed;
     w->events_last = w->before.events_last;
@@ -176,11 +184,19 @@ int work_commit(struct work *w, struct err *err)
     }
     store_rollback(w->store);
     heads_drop(w);
+    log_index_truncate(w->log_index, w->indexed_before);
     forget_tick(w);
     struct err again = ERR_INIT;
     int reread = read_numbers(w, &again);
     REQUIRE_F(reread == 0, "cannot read the store after a failed commit: %s", again.message);
     return r;
+}
+
+void work_maintain(struct work *w)
+{
+    struct err err = ERR_INIT;
+    if (log_index_flush(w, &err) < 0)
+        log_warn("domain", "index_not_written", "reason=%s", log_quote(str_of(err.message)));
 }
 
 void work_mark_written(struct work *w)

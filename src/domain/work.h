@@ -29,6 +29,7 @@
 struct guidance;
 struct head;
 struct head_undo;
+struct log_index;
 
 /* The greatest number given out so far, of each kind. */
 struct numbers {
@@ -45,6 +46,7 @@ struct work {
     bool tokens_changed;
     struct numbers last;
     struct map heads; /* conversation → struct head */
+    struct log_index *log_index;
     /* private: head.c */
     struct head *dirty;
     struct head_undo *undo;
@@ -52,8 +54,10 @@ struct work {
     size_t evict_at;
     /* private: work.c */
     bool has_written;
+    size_t indexed_before; /* of this tick */
     struct {
         struct numbers last;
+        size_t indexed;
         struct event *events_last;
         struct guidance *guidance_last;
         bool tokens_changed;
@@ -71,6 +75,8 @@ int work_request_begin(struct work *w, struct err *err);
 /* ok = false undoes the request. May fail even if ok (the store lost the transaction). */
 int work_request_end(struct work *w, bool ok, struct err *err);
 int work_commit(struct work *w, struct err *err);
+/* Between ticks: housekeeping that wants a transaction of its own. */
+void work_maintain(struct work *w);
 
 /* For the domain: this request writes. */
 void work_mark_written(struct work *w);

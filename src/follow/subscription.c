@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "domain/guidance.h"
 #include "domain/head.h"
+#include "domain/log_index.h"
 
 enum { PAGE_EVENTS = 200, PUMPS_PER_CALL = 4, MESSAGE_BYTES_MAX = 256 << 20 };
 
@@ -126,29 +127,6 @@ struct subscriptions *subscriptions_free(struct subscriptions *s)
 
 /* ---- asking ---- */
 
-/* The last seq of the conversation whose id is at most `id`: both only grow, so bisect. */
-static int seq_at_id(struct work *w, int64_t conversation, int64_t last_seq, int64_t id,
-                     int64_t *ret, struct err *err)
-{
-    int64_t low = 0, high = last_seq; /* answer in [low, high] */
-    while (low < high) {
-        int64_t middle = low + (high - low + 1) / 2;
-        struct query *q = store_query(w->store, SQL_EVENT_ID_AT);
-        query_int(q, 1, conversation);
-        query_int(q, 2, middle);
-        int r = query_one(q, err);
-        if (r < 0)
-            return r;
-        if (r == STORE_ROW && query_get_int(q, 0) <= id)
-            low = middle;
-        else
-            high = middle - 1;
-        query_end(q);
-    }
-    *ret = low;
-    return 0;
-}
-
 static int find_start(struct work *w, const struct subscribe *ask, int64_t *ret, struct err *err)
 {
     if (ask->conversation == SUBSCRIBE_ALL) {
@@ -161,7 +139,7 @@ static int find_start(struct work *w, const struct subscribe *ask, int64_t *ret,
         return r;
     *ret = ask->after_seq >= 0 ? ask->after_seq : h->last_seq;
     if (ask->after_id >= 0)
-        r = seq_at_id(w, ask->conversation, h->last_seq, ask->after_id, ret, err);
+        r = log_seq_at_id(w, ask->conversation, h->last_seq, ask->after_id, ret, err);
     return r;
 }
 
@@ -378,43 +356,46 @@ static int tell_current_guidance(struct subscriptions *s, struct subscription *s
     return r;
 }
 
-static struct query *page_query(struct subscriptions *s, const struct subscription *sub)
+struct page {
+    struct subscription *sub;
+    struct outbox *out;
+    struct buf text;
+    int count;
+};
+
+static bool deliver_from_page(void *ctx, const struct event *e)
 {
-    bool all = sub->ask.conversation == SUBSCRIBE_ALL;
-    struct query *q = store_query(s->work->store, all ? SQL_EVENT_LIST_ALL : SQL_EVENT_LIST);
-    int param = 1;
-    if (!all)
-        query_int(q, param++, sub->ask.conversation);
-    query_int(q, param++, sub->cursor);
-    query_int(q, param, PAGE_EVENTS);
-    return q;
+    struct page *p = ctx;
+    write_event(&p->text, e);
+    deliver(p->sub, e, buf_str(&p->text), p->out);
+    p->count++;
+    return peer_has_room(p->sub->peer);
 }
 
 /* Reads one page. The subscription ends LIVE, WAITING or, if there may be more, BEHIND. */
 static int read_page(struct subscriptions *s, struct subscription *sub, struct outbox *out,
                      struct err *err)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(MESSAGE_BYTES_MAX);
-    struct query *q = page_query(s, sub);
-    int r = 0, count = 0;
-    struct event e;
-    while (peer_has_room(sub->peer) && (r = query_step(q, err)) == STORE_ROW) {
-        r = event_from_row(q, &e, err);
-        if (r < 0)
-            break;
-        write_event(&text, &e);
-        deliver(sub, &e, buf_str(&text), out);
-        count++;
-    }
-    query_end(q);
+    struct page p = {.sub = sub, .out = out, .text = BUF_INIT(MESSAGE_BYTES_MAX)};
+    int r = 0;
+    if (peer_has_room(sub->peer))
+        r = sub->ask.conversation == SUBSCRIBE_ALL
+                ? log_read_all(s->work, sub->cursor, PAGE_EVENTS, deliver_from_page, &p, err)
+                : log_read(s->work, sub->ask.conversation, sub->cursor, PAGE_EVENTS,
+                           deliver_from_page, &p, err);
+    buf_release(&p.text);
     if (r < 0)
         return r;
-    if (r == STORE_DONE && count < PAGE_EVENTS && peer_has_room(sub->peer)) {
-        set_state(s, sub, LIVE);
-        return tell_current_guidance(s, sub, out, err);
+    if (!peer_has_room(sub->peer)) {
+        set_state(s, sub, WAITING);
+        return 0;
     }
-    set_state(s, sub, peer_has_room(sub->peer) ? BEHIND : WAITING);
-    return 0;
+    if (p.count == PAGE_EVENTS) {
+        set_state(s, sub, BEHIND); /* to the end of the queue */
+        return 0;
+    }
+    set_state(s, sub, LIVE);
+    return tell_current_guidance(s, sub, out, err);
 }
 
 /* Rather no stream than one with a hole: the client comes back with its cursor. */

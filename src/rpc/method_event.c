@@ -1,5 +1,6 @@
 /* method_event.c: event.list, event.subscribe, event.unsubscribe. */
 #include "domain/head.h"
+#include "domain/log_index.h"
 #include "rpc/method.h"
 #include "rpc/rpc.h"
 
@@ -34,30 +35,32 @@ const struct param params_event_unsubscribe[] = {
     PARAMS_END,
 };
 
+struct listing {
+    struct json_out *out;
+    int64_t next;
+};
+
+static bool list_event(void *ctx, const struct event *e)
+{
+    struct listing *l = ctx;
+    event_write(l->out, NULL, e);
+    l->next = e->seq;
+    return !l->out->buf->overflow;
+}
+
 int method_event_list(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct head *h;
-    int64_t conversation = params_int(c->params, "conversation", 0),
-            next = params_int(c->params, "afterSeq", 0);
+    int64_t conversation = params_int(c->params, "conversation", 0);
+    struct listing l = {.out = out, .next = params_int(c->params, "afterSeq", 0)};
     int r = head_get(c->work, conversation, &h, err);
     if (r < 0)
         return r;
-    struct query *q = store_query(c->work->store, SQL_EVENT_LIST);
-    query_int(q, 1, conversation);
-    query_int(q, 2, next);
-    query_int(q, 3, params_int(c->params, "limit", 200));
     json_array(out, "events");
-    while ((r = query_step(q, err)) == STORE_ROW) {
-        struct event e;
-        r = event_from_row(q, &e, err);
-        if (r < 0)
-            break;
-        event_write(out, NULL, &e);
-        next = e.seq;
-    }
-    query_end(q);
+    r = log_read(c->work, conversation, l.next, params_int(c->params, "limit", 200), list_event, &l,
+                 err);
     json_end(out);
-    json_int(out, "nextAfterSeq", next);
+    json_int(out, "nextAfterSeq", l.next);
     return r;
 }
 

@@ -392,6 +392,7 @@ static bool step_backup(struct core *c, struct outbox *out)
 
 bool core_idle(struct core *c, struct outbox *out)
 {
+    work_maintain(&c->work);
     store_maintain(c->config.store);
     bool more = subscriptions_pump(c->subscriptions, out);
     return step_backup(c, out) || more;

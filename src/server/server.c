@@ -120,6 +120,7 @@ static void *core_main(void *arg)
     struct server *s = arg;
     struct core_input *inputs;
     bool more = false;
+    pthread_setname_np(pthread_self(), "reeve-core");
     while (next_inputs(&s->x, more, &inputs)) {
         struct outbox out = {0};
         if (inputs) {

@@ -4,8 +4,7 @@
  * Two choices carry the write path:
  *
  *   - The log is a table keyed by a global integer id that only grows, so appending touches the
- *     right edge of one b-tree; (conversation, seq) is its one other index that every append pays.
- *     A primary key of (conversation, seq) without the id was measured at half the speed.
+ *     right edge of one b-tree and nothing else; its indexes are written behind, in batches.
  *   - What an append changes about a conversation (its head: counters, open turn, last activity)
  *     is a few integers in a narrow row without any index on them. Title and metadata are not in
  *     the row but in the log, in the `meta_created` event that opens every conversation.
@@ -73,12 +72,29 @@ static const char version_1[] =
     "  payload TEXT NOT NULL,"
     "  client_request_id TEXT,"
     "  request_hash BLOB,"                  /* of the canonical params, if there is a request id */
-    "  UNIQUE (conversation, seq),"
     "  CHECK (type = 'message' OR finality = 'none')"
     ");"
-    "CREATE UNIQUE INDEX conversation_events_by_request"
-    "  ON conversation_events (conversation, agent_id, client_request_id)"
-    "  WHERE client_request_id IS NOT NULL;"
+
+    /* Written behind: events up to the cursor `log_index` are in these two. domain/log_index.h */
+    "CREATE TABLE log_by_seq ("
+    "  conversation INTEGER NOT NULL,"
+    "  seq INTEGER NOT NULL,"
+    "  id INTEGER NOT NULL,"
+    "  PRIMARY KEY (conversation, seq)"
+    ") WITHOUT ROWID;"
+    "CREATE TABLE log_by_request ("
+    "  conversation INTEGER NOT NULL,"
+    "  agent_id TEXT NOT NULL,"
+    "  client_request_id TEXT NOT NULL,"
+    "  id INTEGER NOT NULL,"
+    "  PRIMARY KEY (conversation, agent_id, client_request_id)"
+    ") WITHOUT ROWID;"
+
+    "CREATE TABLE cursors ("
+    "  name TEXT PRIMARY KEY,"
+    "  id INTEGER NOT NULL"
+    ");"
+    "INSERT INTO cursors (name, id) VALUES ('log_index', 0);"
 
     "CREATE TABLE attachments ("
     "  attachment INTEGER PRIMARY KEY,"

@@ -31,10 +31,12 @@
       " ORDER BY conversation LIMIT ?2")                                                           \
     X(CONVERSATION_LAST, READ, "SELECT MAX(conversation) FROM conversations")                      \
     X(HEAD_UPDATE, WRITE,                                                                          \
-      "UPDATE conversations SET status = ?2, outcome = ?3, stop_reason_code = ?4, last_seq = ?5,"  \
-      " last_turn = ?6, last_closed_seq = ?7, turn_is_open = ?8, turn_is_cleared = ?9,"            \
-      " turn_owner = ?10, turn_events = ?11, system_events = ?12, last_activity_at = ?13,"         \
-      " updated_at = ?14 WHERE conversation = ?1")                                                 \
+      "UPDATE conversations SET last_seq = ?2, last_turn = ?3, last_closed_seq = ?4,"              \
+      " turn_is_open = ?5, turn_is_cleared = ?6, turn_owner = ?7, turn_events = ?8,"               \
+      " system_events = ?9, last_activity_at = ?10, updated_at = ?11 WHERE conversation = ?1")     \
+    X(STATUS_UPDATE, WRITE,                                                                        \
+      "UPDATE conversations SET status = ?2, outcome = ?3, stop_reason_code = ?4"                  \
+      " WHERE conversation = ?1")                                                                  \
     X(AGENT_INSERT, WRITE,                                                                         \
       "INSERT INTO agents (conversation, role, position, kind, machine, desired)"                  \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                          \
@@ -45,21 +47,35 @@
       "INSERT INTO conversation_events (id, conversation, seq, turn, event, ts, type, finality,"   \
       " agent_id, payload, client_request_id, request_hash)"                                       \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")                               \
-    X(EVENT_GET, READ,                                                                             \
-      "SELECT id, conversation, seq, turn, event, ts, type, finality, agent_id, payload"           \
-      " FROM conversation_events WHERE conversation = ?1 AND seq = ?2")                            \
+    X(EVENT_BY_ID, READ,                                                                           \
+      "SELECT id, conversation, seq, turn, event, ts, type, finality, agent_id, payload,"          \
+      " client_request_id, request_hash FROM conversation_events WHERE id = ?1")                   \
     X(EVENT_LIST, READ,                                                                            \
-      "SELECT id, conversation, seq, turn, event, ts, type, finality, agent_id, payload"           \
-      " FROM conversation_events WHERE conversation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3")      \
+      "SELECT e.id, e.conversation, e.seq, e.turn, e.event, e.ts, e.type, e.finality, e.agent_id," \
+      " e.payload FROM log_by_seq i JOIN conversation_events e ON e.id = i.id"                     \
+      " WHERE i.conversation = ?1 AND i.seq > ?2 ORDER BY i.seq LIMIT ?3")                         \
     X(EVENT_LIST_ALL, READ,                                                                        \
       "SELECT id, conversation, seq, turn, event, ts, type, finality, agent_id, payload"           \
       " FROM conversation_events WHERE id > ?1 ORDER BY id LIMIT ?2")                              \
-    X(EVENT_ID_AT, READ,                                                                           \
-      "SELECT id FROM conversation_events WHERE conversation = ?1 AND seq = ?2")                   \
-    X(EVENT_BY_REQUEST, READ,                                                                      \
-      "SELECT id, conversation, seq, turn, event, ts, type, finality, agent_id, payload,"          \
-      " request_hash FROM conversation_events"                                                     \
+    X(LOG_ID_BY_SEQ, READ,                                                                         \
+      "SELECT id FROM log_by_seq WHERE conversation = ?1 AND seq = ?2")                            \
+    X(LOG_ID_BY_REQUEST, READ,                                                                     \
+      "SELECT id FROM log_by_request"                                                              \
       " WHERE conversation = ?1 AND agent_id = ?2 AND client_request_id = ?3")                     \
+    X(LOG_TAIL, READ,                                                                              \
+      "SELECT id, conversation, seq, agent_id, client_request_id FROM conversation_events"         \
+      " WHERE id > (SELECT id FROM cursors WHERE name = 'log_index') ORDER BY id")                 \
+    X(LOG_INDEX_EVENTS, WRITE,                                                                     \
+      "INSERT INTO log_by_seq (conversation, seq, id)"                                             \
+      " SELECT conversation, seq, id FROM conversation_events"                                     \
+      " WHERE id > (SELECT id FROM cursors WHERE name = 'log_index') AND id <= ?1"                 \
+      " ORDER BY conversation, seq")                                                               \
+    X(LOG_INDEX_REQUESTS, WRITE,                                                                   \
+      "INSERT INTO log_by_request (conversation, agent_id, client_request_id, id)"                 \
+      " SELECT conversation, agent_id, client_request_id, id FROM conversation_events"             \
+      " WHERE id > (SELECT id FROM cursors WHERE name = 'log_index') AND id <= ?1"                 \
+      " AND client_request_id IS NOT NULL ORDER BY conversation, agent_id, client_request_id")     \
+    X(LOG_INDEX_CURSOR, WRITE, "UPDATE cursors SET id = ?1 WHERE name = 'log_index'")              \
     X(EVENT_LAST, READ, "SELECT MAX(id) FROM conversation_events")                                 \
     X(ATTACHMENT_INSERT, WRITE,                                                                    \
       "INSERT INTO attachments (attachment, conversation, event_id, name, content_type, content)"  \

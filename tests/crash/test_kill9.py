@@ -217,7 +217,7 @@ class Run:
     def crash(self):
         """A random time of load, kill -9, and a start; one start in ten is killed as well."""
         self.up.set()
-        self.over.wait(self.rng.uniform(0, 0.25))
+        self.over.wait(self.rng.uniform(0, 0.2))
         self.up.clear()
         self.server.kill()
         if self.rng.random() < 0.1:

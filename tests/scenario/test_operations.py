@@ -289,6 +289,17 @@ def test_manual_clock_is_announced(s):
     eq(s.call("server.info")["clock"], "manual", "clock")
     first = s.events(s.talk())[0]["ts"]
     eq(s.events(s.talk())[0]["ts"], first, "time stands still")
+    now = s.call("clock.advance", ms=90_061_001)["now"]
+    eq(s.events(s.talk())[0]["ts"], now, "until it is told to go on")
+    check(now > first, "forwards")
+    for wrong in (-1, "5", 1.5, 1 << 62):
+        s.refused("INVALID_PARAMS", "clock.advance", ms=wrong)
+    s.restart()
+    check(s.events(s.talk())[0]["ts"] >= now, "a restart does not set it back")
+
+
+def test_a_real_clock_cannot_be_advanced(s):
+    s.refused("FORBIDDEN", "clock.advance", ms=1)
 
 
 if __name__ == "__main__":
