@@ -46,7 +46,7 @@ bench: all ## durable appends next to Redis and PostgreSQL, memory, instructions
 	@ninja -C build bench-load
 	@python3 tests/bench/run.py $(BENCH)
 
-fuzz: ## each fuzzer for SECONDS (60)
+fuzz: ## each fuzzer for SECONDS_EACH (60)
 	@tests/fuzz/run
 
 docs: all ## docs/protocol.md, docs/cli.md, docs/configuration.md from the tables

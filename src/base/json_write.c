@@ -197,7 +197,10 @@ void json_null(struct json_out *w, const char *key)
 void json_string(struct json_out *w, const char *key, struct str value)
 {
     begin_value(w, key);
-    json_write_string(w->buf, value);
+    if (value.p)
+        json_write_string(w->buf, value);
+    else
+        buf_addz(w->buf, "null");
 }
 
 void json_stringz(struct json_out *w, const char *key, const char *value)

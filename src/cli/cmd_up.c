@@ -9,6 +9,7 @@
  * The child is always waited for before we end, and our exit status is its own if it ends by
  * itself.
  */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -125,18 +126,19 @@ static void say_command(const struct up *u, const char *command, const char *mea
 {
     bool elsewhere = cli_value(u->args, "data") != NULL;
     _cleanup_free_ char *line =
-        mem_printf("%s%s%s", command, elsewhere ? " --data " : "", elsewhere ? u->folder : "");
+        mem_printf("%s %s%s%s", program_invocation_name, command, elsewhere ? " --data " : "", elsewhere ? u->folder : "");
     say(u, "  %-38s  %s\n", line, meaning);
 }
 
 static void say_where(struct up *u)
 {
     long long number = u->with_demo ? (long long)u->demo.conversation : 1;
-    _cleanup_free_ char *show_one = mem_printf("reeve conversation show %lld", number);
+    _cleanup_free_ char *show_one = mem_printf("conversation show %lld", number);
     say(u, "\nThe server goes on at %s. In another terminal:\n", client_url(u->client));
-    say_command(u, "reeve events -f", "follow everything as it happens");
+    say_command(u, "events -f", "follow everything as it happens");
     say_command(u, show_one, "where a conversation stands");
-    say(u, "  %-38s  %s\n", "reeve help", "all the rest");
+    _cleanup_free_ char *help = mem_printf("%s help", program_invocation_name);
+    say(u, "  %-38s  %s\n", help, "all the rest");
     say(u, "Ctrl-C stops it.\n\n");
     u->said_where = true;
 }

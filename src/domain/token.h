@@ -3,7 +3,7 @@
  *
  * A token is 32 random bytes in hexadecimal, shown once, stored as its SHA-256. It grants a scope:
  * operator (everything), machine, agent (one conversation, one role), read. The operator's token of
- * the data folder is not in the store; it is a file (server/operator.h).
+ * the data folder is not in the store; it is a file (server/folder.h).
  */
 #pragma once
 

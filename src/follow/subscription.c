@@ -287,19 +287,37 @@ static void send_guidance(struct subscription *sub, const struct guidance *g, st
     outbox_add(out, sub->peer, MESSAGE_DATA, &b);
 }
 
+/* Ends the connection; the client comes back with its cursor, if it may. */
+static void give_up(struct subscriptions *s, struct subscription *sub, const char *why,
+                    struct outbox *out)
+{
+    struct buf reason = BUF_INIT(256);
+    buf_addz(&reason, why);
+    outbox_add(out, sub->peer, MESSAGE_CLOSE, &reason);
+    drop(s, sub);
+}
+
+/* A token that has run out opens nothing, also not what it had opened. */
+static bool has_expired(const struct subscriptions *s, const struct subscription *sub)
+{
+    return sub->ask.expires_ms && sub->ask.expires_ms <= s->work->now_ms;
+}
+
 static void publish_to(struct subscriptions *s, int64_t topic, const struct event *e,
                        struct buf *text, struct outbox *out)
 {
     struct subscription_list *l = map_get(&s->by_topic, topic);
-    struct subscription *sub;
     if (!l)
         return;
     if (text->len == 0)
         write_event(text, e);
-    LIST_FOREACH(sub, l, of_topic) {
+    for (struct subscription *sub = LIST_FIRST(l), *next; sub; sub = next) {
+        next = LIST_NEXT(sub, of_topic); /* give_up() may free it, and the list with the last */
         if (sub->state != LIVE)
             continue;
-        if (peer_has_room(sub->peer))
+        if (has_expired(s, sub))
+            give_up(s, sub, "the token has expired", out);
+        else if (peer_has_room(sub->peer))
             deliver(sub, e, buf_str(text), out);
         else
             set_state(s, sub, WAITING);
@@ -398,18 +416,6 @@ static int read_page(struct subscriptions *s, struct subscription *sub, struct o
     return tell_current_guidance(s, sub, out, err);
 }
 
-/* Rather no stream than one with a hole: the client comes back with its cursor. */
-static void give_up(struct subscriptions *s, struct subscription *sub, const struct err *err,
-                    struct outbox *out)
-{
-    log_error("follow", "subscription_failed", "subscription=%lld reason=%s",
-              (long long)sub->number, log_quote(str_of(err->message)));
-    struct buf reason = BUF_INIT(256);
-    buf_addz(&reason, "the log cannot be read");
-    outbox_add(out, sub->peer, MESSAGE_CLOSE, &reason);
-    drop(s, sub);
-}
-
 bool subscriptions_pump(struct subscriptions *s, struct outbox *out)
 {
     for (int i = 0; i < PUMPS_PER_CALL; i++) {
@@ -419,8 +425,13 @@ bool subscriptions_pump(struct subscriptions *s, struct outbox *out)
         struct err err = ERR_INIT;
         if (atomic_load(&sub->peer->is_closed))
             set_state(s, sub, WAITING); /* its end is on the way */
-        else if (read_page(s, sub, out, &err) < 0)
-            give_up(s, sub, &err, out);
+        else if (has_expired(s, sub))
+            give_up(s, sub, "the token has expired", out);
+        else if (read_page(s, sub, out, &err) < 0) {
+            log_error("follow", "subscription_failed", "subscription=%lld reason=%s",
+                      (long long)sub->number, log_quote(str_of(err.message)));
+            give_up(s, sub, "the log cannot be read", out); /* rather that than a hole */
+        }
     }
     return !TAILQ_EMPTY(&s->behind);
 }

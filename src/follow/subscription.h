@@ -34,6 +34,7 @@ struct subscribe {
     bool include_guidance;
     bool hides_server_log; /* SUBSCRIBE_ALL without conversation 0 */
     bool is_stream;        /* server-sent events instead of JSON-RPC notifications */
+    int64_t expires_ms;    /* when its token does; 0: never */
 };
 
 struct subscriptions *subscriptions_new(struct work *w);

@@ -106,7 +106,8 @@ static void refuse(struct net *n, int fd)
 static void prepare_socket(struct net *n, int fd)
 {
     int one = 1;
-    unsigned timeout_ms = (unsigned)option_get(n->options, net, stall_seconds) * 1000;
+    /* Twice, so that a peer which is there but does not read is dropped by us, and counted. */
+    unsigned timeout_ms = (unsigned)option_get(n->options, net, stall_seconds) * 2000;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     /* A peer that vanished without a word: pings that nobody acknowledges end it. */
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);

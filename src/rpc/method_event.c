@@ -92,6 +92,7 @@ int method_event_subscribe(struct method_context *c, struct json_out *out, struc
         .types = read_types(params_get(c->params, "types")),
         .include_guidance = params_bool(c->params, "includeGuidance", false),
         .hides_server_log = c->grant->scope != SCOPE_OPERATOR,
+        .expires_ms = c->grant->expires_ms,
     };
     if (!c->request->is_socket)
         return err_set(err, ERR_INVALID_REQUEST, "subscriptions need a WebSocket (or GET /events)");

@@ -68,6 +68,11 @@ static int find_key(struct rpc_call *call, struct err *err)
     return 0;
 }
 
+static bool is_reserved(struct str name)
+{
+    return name.n >= 7 && strncasecmp(name.p, "system-", 7) == 0;
+}
+
 static int check_scope(const struct rpc_request *r, const struct rpc_call *call, struct err *err)
 {
     const struct grant *g = &r->grant;
@@ -81,7 +86,10 @@ static int check_scope(const struct rpc_request *r, const struct rpc_call *call,
         err_str(err, "what", STR("conversation"));
         return err_int(err, "id", conversation->integer);
     }
-    struct str agent = params_str(call->params, "agentId");
+    struct str agent = params_str(call->params, "agentId"),
+               author = params_str(call->params, "authorId");
+    if (is_reserved(agent) || is_reserved(author))
+        return err_set(err, ERR_FORBIDDEN, "names that begin with system- are the server's");
     if (g->scope == SCOPE_AGENT && agent.p && !str_eq_nocase(agent, str_of(g->role)))
         return err_set(err, ERR_FORBIDDEN, "this token speaks for %s", g->role);
     return 0;

@@ -51,7 +51,8 @@ struct rpc_request *rpc_request_free(struct rpc_request *r); /* NULL */
 /* Executes every call that is still good. In a tick of c->work; c is filled in up to `host`. */
 void rpc_execute(struct rpc_request *r, struct work *w, struct subscriptions *subs,
                  const struct rpc_host *host);
-/* The tick was lost: every call that wrote fails with UNAVAILABLE. */
+/* The tick was lost: every call fails with UNAVAILABLE; one that only read may have read what
+ * never happened. */
 void rpc_fail_all(struct rpc_request *r);
 /* A parked call is done: code < 0 and err, or the members of its result are in call->result. */
 void rpc_call_done(struct rpc_request *r, struct rpc_call *call, int code, const struct err *err);

@@ -65,8 +65,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 struct core *core_free(struct core *c); /* NULL; closes the store */
 
 /*
- * One tick over a list of inputs (taken). Replies and pushes are added to `out`. Returns true if
- * there is work left that needs no input: call core_idle().
+ * One tick over a list of inputs (taken). Replies and pushes are added to `out`.
  */
 void core_tick(struct core *c, struct core_input *inputs, struct outbox *out);
 /* After the outputs of a tick are on their way: one step of everything that is not urgent. True if

@@ -231,6 +231,7 @@ static void serve_events(struct door *d, struct conn *c, const struct http_head 
         return;
     }
     ask.hides_server_log = g.scope != SCOPE_OPERATOR;
+    ask.expires_ms = g.expires_ms;
     keep_digest(c, head);
     struct core_input *in = core_input_new(CORE_STREAM, conn_peer(c));
     in->subscribe = ask;

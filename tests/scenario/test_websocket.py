@@ -67,7 +67,8 @@ def test_frames_may_come_byte_by_byte(s):
         for byte in frame(TEXT, LIST.encode()) + frame(PING, b"x" * 125):
             ws.send(bytes([byte]))
         eq(json.loads(ws.text_in())["id"], 1, "answer")
-        eq(ws.frame_in(), (PONG, b"x" * 125), "pong")
+        pong = ws.pongs or [ws.frame_in()[1]]  # it may overtake the answer
+        eq(list(pong), [b"x" * 125], "pong")
 
 
 def test_many_messages_in_one_packet(s):

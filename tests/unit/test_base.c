@@ -104,12 +104,12 @@ TEST(mem_copies_end_in_nul)
     CHECK(none != NULL);
 }
 
-static void break_invariant(void)
+_noreturn_ static void break_invariant(void)
 {
     REQUIRE(1 + 1 == 3);
 }
 
-static void break_invariant_with_context(void)
+_noreturn_ static void break_invariant_with_context(void)
 {
     REQUIRE_F(1 + 1 == 3, "seq %d", 17);
 }
