@@ -130,7 +130,7 @@
       "REEVE_MACHINE_FENCE_SECONDS", "work of an offline machine is held back this much longer")   \
     X(watch, gap_seconds, INT, 2, 1, OPTION_SECONDS_MAX, NEVER, "REEVE_WATCH_GAP_SECONDS",         \
       "a tick later than this is a gap, in which nobody is convicted")                             \
-    X(net, body_bytes_max, INT, 1048576, 1024, 1 << 30, NEVER, "REEVE_NET_BODY_BYTES_MAX",         \
+    X(net, body_bytes_max, INT, 1048576, 1024, 1 << 25, NEVER, "REEVE_NET_BODY_BYTES_MAX",         \
       "largest request body, and largest WebSocket message")                                       \
     X(net, header_bytes_max, INT, 16384, 1024, 1 << 20, NEVER, "REEVE_NET_HEADER_BYTES_MAX",       \
       "largest HTTP head")                                                                         \

@@ -85,6 +85,8 @@ void message_free(struct message *m)
 void outbox_release(struct outbox *o)
 {
     struct message *m;
-    while ((m = outbox_take_first(o)))
+    while ((m = outbox_take_first(o))) {
+        atomic_fetch_sub(&m->peer->queued_bytes, m->data.len);
         message_free(m);
+    }
 }

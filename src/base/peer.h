@@ -37,12 +37,13 @@ struct message {
     struct message *next;
     struct peer *peer;
     struct buf data;
-    int status; /* HTTP status of a response, MESSAGE_DATA or MESSAGE_CLOSE */
+    int status; /* HTTP status of a response, or one of the following */
 };
 
 enum {
     MESSAGE_DATA = 0,   /* a WebSocket text frame, or a piece of an event stream */
-    MESSAGE_CLOSE = -1, /* end the connection; data is the reason */
+    MESSAGE_CLOSE = -1, /* end the connection, we cannot go on; data is the reason */
+    MESSAGE_EXPEL = -3, /* end the connection, it may not stay; data is the reason */
     MESSAGE_STREAM = -2, /* answer with an event stream; data is its first piece */
 };
 
@@ -55,4 +56,4 @@ void outbox_add(struct outbox *o, struct peer *p, int status, struct buf *data);
 struct message *outbox_take_first(struct outbox *o); /* NULL if empty */
 void outbox_append(struct outbox *to, struct outbox *from);
 void message_free(struct message *m);
-void outbox_release(struct outbox *o);
+void outbox_release(struct outbox *o); /* they are not sent, and no longer counted */

@@ -35,52 +35,26 @@ static int insert_event(struct work *w, const struct event *e, const struct requ
     return query_run(q, NULL, err);
 }
 
-/* Numbers the event, moves the counters of its lane, stores and publishes it. */
+/* Numbers the event in its lane, stores and publishes it, and moves the head. */
 static int push(struct work *w, struct head *h, struct event *e, const struct request_key *key,
                 struct err *err)
 {
     REQUIRE(h->status != CONVERSATION_COMPLETED);
     head_edit(w, h);
+    int64_t before = e->turn == 0 ? h->system_events : e->turn == h->last_turn ? h->turn_events : 0;
     e->id = w->last.event + 1;
     e->conversation = h->conversation;
     e->seq = h->last_seq + 1;
-    e->event = e->turn == 0 ? h->system_events + 1 : h->turn_events + 1;
+    e->event = before + 1;
     e->ts_ms = w->now_ms;
     int r = insert_event(w, e, key, err);
     if (r < 0)
         return r;
-    log_index_add(w->log_index, e, key ? key->id : STR_NONE);
     w->last.event = e->id;
-    h->last_seq = e->seq;
-    if (e->turn == 0)
-        h->system_events = e->event;
-    else
-        h->turn_events = e->event;
-    h->updated_ms = w->now_ms;
+    log_index_add(w->log_index, e, key ? key->id : STR_NONE);
+    head_apply(h, e);
     work_publish_event(w, e);
     return 0;
-}
-
-static void open_turn(struct head *h, struct str agent_id)
-{
-    if (!h->turn_is_open) {
-        h->last_turn++;
-        h->turn_events = 0;
-        h->turn_is_open = true;
-        h->turn_is_cleared = true; /* nobody's yet */
-    }
-    if (h->turn_is_cleared) {
-        REQUIRE(agent_id.n <= AGENT_ID_BYTES_MAX);
-        memcpy(h->turn_owner, agent_id.p, agent_id.n);
-        h->turn_owner[agent_id.n] = '\0';
-        h->turn_is_cleared = false;
-    }
-}
-
-static void close_turn(struct head *h, const struct event *e)
-{
-    h->turn_is_open = h->turn_is_cleared = false;
-    h->last_closed_seq = e->seq;
 }
 
 /* ---- checks ---- */
@@ -162,12 +136,14 @@ int append_find_repeat(struct work *w, int64_t conversation, struct str agent_id
 
 /* ---- appending ---- */
 
-static void finish_conversation(struct head *h, enum outcome outcome, enum stop_reason reason)
+static int finish_conversation(struct work *w, struct head *h, enum outcome outcome,
+                               enum stop_reason reason, struct err *err)
 {
     REQUIRE(outcome != OUTCOME_NONE && reason != STOP_REASON_NONE);
     h->status = CONVERSATION_COMPLETED;
     h->outcome = outcome;
     h->stop_reason = reason;
+    return head_write_status(w, h, err);
 }
 
 /* The gate for messages and traces. */
@@ -177,23 +153,17 @@ static int append_to_turn(struct work *w, struct head *h, enum event_type type,
     int r = check_all(h, a, err);
     if (r < 0)
         return r;
-    head_edit(w, h);
-    open_turn(h, a->agent_id);
-    *ret = (struct event){.turn = h->last_turn,
+    *ret = (struct event){.turn = h->turn_is_open ? h->last_turn : h->last_turn + 1,
                           .type = type,
                           .finality = a->finality,
                           .agent_id = a->agent_id,
                           .payload = a->payload};
+    if (a->is_whole_request && a->finality == FINALITY_NONE)
+        store_waive_savepoint(w->store);
     r = push(w, h, ret, a->key, err);
-    if (r < 0)
-        return r;
-    if (!str_starts(a->agent_id, STR("system-")))
-        h->last_activity_ms = w->now_ms;
-    if (a->finality != FINALITY_NONE)
-        close_turn(h, ret);
-    if (a->finality == FINALITY_CONVERSATION)
-        finish_conversation(h, a->outcome, a->stop_reason);
-    return 0;
+    if (r == 0 && a->finality == FINALITY_CONVERSATION)
+        r = finish_conversation(w, h, a->outcome, a->stop_reason, err);
+    return r;
 }
 
 static int end_at_max_turns(struct work *w, struct head *h, struct err *err)
@@ -308,7 +278,6 @@ int append_turn_cleared(struct work *w, int64_t conversation, struct str agent_i
     r = append_clear_trace(w, h, agent_id, reason, err);
     if (r < 0)
         return r;
-    h->turn_is_cleared = true;
     *ret_turn = h->last_turn;
     return guidance_publish(w, h, err);
 }

@@ -40,6 +40,7 @@ struct append {
     const struct request_key *key;   /* may be NULL */
     enum outcome outcome;            /* with FINALITY_CONVERSATION */
     enum stop_reason stop_reason;    /* with FINALITY_CONVERSATION */
+    bool is_whole_request; /* nothing but this append is written, and nothing follows that can fail */
     bool overrides_owner; /* ends the conversation in another's turn: conversation.end, the ladder */
 };
 

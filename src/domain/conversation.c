@@ -7,7 +7,7 @@
 #include "domain/log_index.h"
 #include "domain/work.h"
 
-enum { META_BYTES_MAX = 64 << 20 }; /* far above any request; the net caps those */
+enum { META_BYTES_MAX = 64 << 20 }; /* far above any request: net.body_bytes_max */
 
 /* ---- create ---- */
 
@@ -143,7 +143,7 @@ static int read_meta(struct work *w, int64_t conversation, const struct json **r
         return r;
     REQUIRE_F(r == STORE_ROW, "conversation %lld has no first event", (long long)conversation);
     const struct json *event;
-    r = json_parse(&w->arena, first.payload, JSON_DEPTH_DEFAULT + 8, &event, err);
+    r = json_parse(&w->arena, first.payload, JSON_DEPTH_MAX, &event, err);
     if (r < 0)
         return err_set(err, ERR_INTERNAL, "the first event of conversation %lld is damaged",
                        (long long)conversation);

@@ -5,13 +5,14 @@
  * a copy is cheaper than any cleverness. A head that its request created is removed instead.
  *
  * The cache is bounded: past HEADS_MAX, each tick throws out a few heads, going round the map, so
- * that no tick pays for all. After a commit no head is dirty, so any may go.
+ * that no tick pays for all. Any may go, since any can be read again.
  */
 #include "domain/head.h"
 
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "domain/log_index.h"
 #include "domain/work.h"
 
 enum { HEADS_MAX = 100000, EVICTIONS_PER_TICK = 64 };
@@ -131,25 +132,78 @@ static int not_found(int64_t conversation, struct err *err)
     return err_int(err, "id", conversation);
 }
 
+static int read_row(struct work *w, int64_t conversation, struct head *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_CONVERSATION_GET);
+    query_int(q, 1, conversation);
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    if (r == STORE_DONE)
+        return not_found(conversation, err);
+    r = head_from_row(q, conversation, ret, err);
+    query_end(q);
+    return r;
+}
+
+/* ---- following the log ---- */
+
+/* The payload this server writes when a turn is cleared; clients cannot write such a trace. */
+static bool clears_turn(const struct event *e)
+{
+    return e->type == EVENT_TRACE && str_starts(e->payload, STR("{\"type\":\"turn_cleared\""));
+}
+
+static void apply_to_turn(struct head *h, const struct event *e)
+{
+    if (e->turn > h->last_turn) {
+        h->last_turn = e->turn;
+        h->turn_is_open = true;
+        h->turn_is_cleared = true; /* nobody's yet */
+    }
+    if (h->turn_is_cleared)
+        copy_name(h->turn_owner, e->agent_id);
+    h->turn_is_cleared = clears_turn(e);
+    h->turn_events = e->event;
+    if (e->finality != FINALITY_NONE) {
+        h->turn_is_open = false;
+        h->last_closed_seq = e->seq;
+    }
+}
+
+void head_apply(struct head *h, const struct event *e)
+{
+    REQUIRE_F(e->seq == h->last_seq + 1, "conversation %lld: seq %lld after %lld",
+              (long long)h->conversation, (long long)e->seq, (long long)h->last_seq);
+    h->last_seq = e->seq;
+    h->updated_ms = e->ts_ms;
+    if (e->turn == 0)
+        h->system_events = e->event;
+    else
+        apply_to_turn(h, e);
+    if (!str_starts(e->agent_id, STR("system-")))
+        h->last_activity_ms = e->ts_ms;
+}
+
+static bool apply_from_tail(void *ctx, const struct event *e)
+{
+    struct head *h = ctx;
+    head_apply(h, e);
+    return true;
+}
+
 int head_get(struct work *w, int64_t conversation, struct head **ret, struct err *err)
 {
     struct head *h = map_get(&w->heads, conversation);
     if (!h) {
-        struct query *q = store_query(w->store, SQL_CONVERSATION_GET);
-        query_int(q, 1, conversation);
-        int r = query_one(q, err);
-        if (r < 0)
-            return r;
-        if (r == STORE_DONE)
-            return not_found(conversation, err);
-        struct head row;
-        r = head_from_row(q, conversation, &row, err);
-        query_end(q);
+        struct head read;
+        int r = read_row(w, conversation, &read, err);
+        if (r == 0)
+            r = log_read_tail(w, conversation, read.last_seq, apply_from_tail, &read, err);
         if (r < 0)
             return r;
         h = mem_alloc(sizeof *h);
-        *h = row;
-        h->stored_status = h->status;
+        *h = read;
         map_put(&w->heads, conversation, h);
     }
     *ret = h;
@@ -173,11 +227,6 @@ void head_edit(struct work *w, struct head *h)
     *u = (struct head_undo){.next = w->undo, .head = h, .before = *h};
     w->undo = u;
     h->edited_in = w->request;
-    if (!h->is_dirty) {
-        h->is_dirty = true;
-        h->next_dirty = w->dirty;
-        w->dirty = h;
-    }
     work_mark_written(w);
 }
 
@@ -207,12 +256,12 @@ int head_create(struct work *w, const struct head *initial, struct head **ret, s
     struct head *h = mem_alloc(sizeof *h);
     *h = *initial;
     h->conversation = w->last.conversation = conversation;
-    h->status = h->stored_status = CONVERSATION_ACTIVE;
+    h->status = CONVERSATION_ACTIVE;
     h->outcome = OUTCOME_NONE;
     h->stop_reason = STOP_REASON_NONE;
     h->window = 1;
     h->window_started_ms = h->last_activity_ms = h->created_ms = h->updated_ms = w->now_ms;
-    h->is_new = true;
+    h->created_in = w->request;
     map_put(&w->heads, conversation, h);
     head_edit(w, h);
     *ret = h;
@@ -221,26 +270,15 @@ int head_create(struct work *w, const struct head *initial, struct head **ret, s
 
 /* ---- the moments of a tick ---- */
 
-static void unlink_dirty(struct work *w, struct head *h)
-{
-    struct head **p = &w->dirty;
-    while (*p != h)
-        p = &(*p)->next_dirty;
-    *p = h->next_dirty;
-}
-
 void heads_undo_request(struct work *w)
 {
     for (struct head_undo *u = w->undo; u; u = u->next) {
         struct head *h = u->head;
-        if (!u->before.is_dirty)
-            unlink_dirty(w, h);
-        if (u->before.is_new && !u->before.is_dirty) { /* made by this very request */
+        if (h->created_in == w->request) {
             map_remove(&w->heads, h->conversation);
             free(h);
             continue;
         }
-        u->before.next_dirty = h->next_dirty;
         *h = u->before;
     }
     w->undo = NULL;
@@ -252,17 +290,6 @@ static int run_update(struct query *q, const struct head *h, struct err *err)
     int r = query_run(q, &changes, err);
     REQUIRE_F(r < 0 || changes == 1, "conversation %lld", (long long)h->conversation);
     return r;
-}
-
-/* Of its own, because `status` is indexed: to set it is to write the index, changed or not. */
-static int write_status(struct work *w, const struct head *h, struct err *err)
-{
-    struct query *q = store_query(w->store, SQL_STATUS_UPDATE);
-    query_int(q, 1, h->conversation);
-    query_text(q, 2, str_of(conversation_status_name(h->status)));
-    query_text(q, 3, str_of(outcome_name(h->outcome)));
-    query_text(q, 4, str_of(stop_reason_name(h->stop_reason)));
-    return run_update(q, h, err);
 }
 
 static int write_row(struct work *w, const struct head *h, struct err *err)
@@ -280,28 +307,41 @@ static int write_row(struct work *w, const struct head *h, struct err *err)
     query_int(q, 9, h->system_events);
     query_int(q, 10, h->last_activity_ms);
     query_int(q, 11, h->updated_ms);
-    int r = run_update(q, h, err);
-    if (r == 0 && h->status != h->stored_status)
-        r = write_status(w, h, err);
-    return r;
+    return run_update(q, h, err);
 }
 
-int heads_flush(struct work *w, struct err *err)
+int head_write_status(struct work *w, struct head *h, struct err *err)
 {
-    for (const struct head *h = w->dirty; h; h = h->next_dirty) {
-        int r = write_row(w, h, err);
+    struct query *q = store_query(w->store, SQL_STATUS_UPDATE);
+    query_int(q, 1, h->conversation);
+    query_text(q, 2, str_of(conversation_status_name(h->status)));
+    query_text(q, 3, str_of(outcome_name(h->outcome)));
+    query_text(q, 4, str_of(stop_reason_name(h->stop_reason)));
+    int r = run_update(q, h, err);
+    return r < 0 ? r : write_row(w, h, err);
+}
+
+int heads_write_behind(struct work *w, struct err *err)
+{
+    int64_t conversation;
+    for (size_t i = 0; log_index_next_conversation(w->log_index, &i, &conversation);) {
+        struct head *h;
+        int r = head_get(w, conversation, &h, err);
+        if (r == 0)
+            r = write_row(w, h, err);
         if (r < 0)
             return r;
     }
     return 0;
 }
 
-static void evict_some(struct work *w)
+void heads_evict_some(struct work *w)
 {
-    struct head *out[EVICTIONS_PER_TICK];
+    struct head *out[EVICTIONS_PER_TICK], *h;
     int n = 0;
+    w->undo = NULL;
     while (n < EVICTIONS_PER_TICK && w->heads.count - (size_t)n > HEADS_MAX) {
-        struct head *h = map_next(&w->heads, &w->evict_at);
+        h = map_next(&w->heads, &w->evict_at);
         if (!h) {
             w->evict_at = 0;
             break;
@@ -314,26 +354,12 @@ static void evict_some(struct work *w)
     }
 }
 
-void heads_committed(struct work *w)
-{
-    while (w->dirty) {
-        struct head *h = w->dirty;
-        w->dirty = h->next_dirty;
-        h->is_dirty = h->is_new = false;
-        h->stored_status = h->status;
-        h->next_dirty = NULL;
-    }
-    w->undo = NULL;
-    evict_some(w);
-}
-
 void heads_drop(struct work *w)
 {
     struct head *h;
     for (size_t i = 0; (h = map_next(&w->heads, &i));)
         free(h);
     map_release(&w->heads);
-    w->dirty = NULL;
     w->undo = NULL;
     w->evict_at = 0;
 }

@@ -1,15 +1,19 @@
 /*
  * head.h: what the server knows of a conversation without reading its log.
  *
- * A head is the row of `conversations` in memory: counters, the open turn and its owner, status. An
- * append needs nothing else, which is why it costs the same for the 10th and the 100 000th event
- * (L13). Heads are read on first use and kept; a tick that appends to a conversation a hundred
- * times writes its row once.
+ * A head is counters, the open turn and its owner, status. An append needs nothing else, which is
+ * why it costs the same for the 10th and the 100 000th event (L13). Heads are read on first use and
+ * kept in memory.
  *
- * The rules that keep cache and store in step:
- *   - a head changes only between work_begin() and work_commit(), and only after head_edit();
- *   - head_edit() remembers the head as it was, so a request that fails is undone here as its
- *     savepoint is undone in the store;
+ * A head follows from the log: head_apply() is the one function that moves it, for an event that is
+ * being appended and for one that is read back. So its row in `conversations` is a snapshot, written
+ * behind together with the log's indexes (work_maintain); reading a head means reading the row and
+ * applying the events after it, which are in the log's tail. Only what does not follow from the log
+ * is written in the request that changes it: the row itself at creation, and the status at the end.
+ *
+ * The rules that keep memory and store in step:
+ *   - a head changes only inside a request, after head_edit(), which remembers it as it was, so a
+ *     request that fails is undone here as its savepoint is undone in the store;
  *   - if a commit fails, every head is dropped and read again.
  *
  * This presumes that nobody else writes to the store; a backend shared by several servers must
@@ -84,10 +88,8 @@ struct head {
     int64_t last_activity_ms;                   /* last event not written by the system */
     int64_t created_ms, updated_ms;
     /* private to head.c */
-    bool is_dirty, is_new;
-    enum conversation_status stored_status;
-    int64_t edited_in; /* number of the request that edited it last */
-    struct head *next_dirty;
+    int64_t created_in; /* number of the request that made it; 0: was read */
+    int64_t edited_in;  /* number of the request that edited it last */
 };
 
 const char *conversation_status_name(enum conversation_status status);
@@ -104,8 +106,14 @@ void head_edit(struct work *w, struct head *h);
  * `initial` are used: starting_role … global_idle_ms. */
 int head_create(struct work *w, const struct head *initial, struct head **ret, struct err *err);
 
-/* For work.c: the moments of a tick. */
+/* Moves the head past an event of its conversation. Does not touch the status. */
+void head_apply(struct head *h, const struct event *e);
+/* Writes the row now, status, outcome and reason included: for a request that changes those. */
+int head_write_status(struct work *w, struct head *h, struct err *err);
+
+/* For work.c. */
 void heads_undo_request(struct work *w);
-int heads_flush(struct work *w, struct err *err);
-void heads_committed(struct work *w);
+/* Writes the rows of all conversations that have events in the log's tail. */
+int heads_write_behind(struct work *w, struct err *err);
+void heads_evict_some(struct work *w);
 void heads_drop(struct work *w);

@@ -41,10 +41,14 @@ int idempotency_store(struct work *w, struct str subject, const char *method,
     return query_run(q, NULL, err);
 }
 
-int idempotency_prune(struct work *w, struct err *err)
+int idempotency_prune(struct work *w, bool *ret_more, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_KEY_PRUNE);
+    int64_t deleted = 0;
     query_int(q, 1, w->now_ms - KEEP_MS);
     query_int(q, 2, PRUNE_PAGE);
-    return query_run(q, NULL, err);
+    int r = query_run(q, &deleted, err);
+    if (r == 0)
+        *ret_more = deleted == PRUNE_PAGE;
+    return r;
 }

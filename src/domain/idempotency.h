@@ -21,5 +21,5 @@ int idempotency_find(struct work *w, struct str subject, const char *method,
                      struct err *err);
 int idempotency_store(struct work *w, struct str subject, const char *method,
                       const struct request_key *key, struct str result, struct err *err);
-/* Deletes a page of keys older than 24 hours. */
-int idempotency_prune(struct work *w, struct err *err);
+/* Deletes a page of keys older than 24 hours; *ret_more: there may be others. */
+int idempotency_prune(struct work *w, bool *ret_more, struct err *err);

@@ -100,6 +100,14 @@ size_t log_index_count(const struct log_index *x)
     return x->count;
 }
 
+bool log_index_next_conversation(const struct log_index *x, size_t *i, int64_t *ret)
+{
+    const struct span *span = map_next(&x->conversations, i);
+    if (span)
+        *ret = x->entries[span->first].conversation;
+    return span != NULL;
+}
+
 /* The entry before `i` in its conversation; only undo needs it, so it is searched for. */
 static int32_t previous_in_span(const struct log_index *x, const struct span *span, int32_t i)
 {
@@ -133,7 +141,7 @@ void log_index_truncate(struct log_index *x, size_t count)
         remove_last(x);
 }
 
-static void clear(struct log_index *x)
+void log_index_written(struct log_index *x)
 {
     struct span *span;
     for (size_t i = 0; (span = map_next(&x->conversations, &i));)
@@ -146,7 +154,7 @@ static void clear(struct log_index *x)
 struct log_index *log_index_free(struct log_index *x)
 {
     if (x) {
-        clear(x);
+        log_index_written(x);
         free(x->entries);
         free(x);
     }
@@ -182,33 +190,18 @@ static int run_up_to(struct work *w, enum statement statement, int64_t id, struc
     return query_run(q, NULL, err);
 }
 
-static int move_tail(struct work *w, int64_t last_id, struct err *err)
+int log_index_write(struct work *w, struct err *err)
 {
+    const struct log_index *x = w->log_index;
+    if (x->count == 0)
+        return 0;
+    int64_t last_id = x->entries[x->count - 1].id;
     int r = run_up_to(w, SQL_LOG_INDEX_EVENTS, last_id, err);
     if (r == 0)
         r = run_up_to(w, SQL_LOG_INDEX_REQUESTS, last_id, err);
     if (r == 0)
         r = run_up_to(w, SQL_LOG_INDEX_CURSOR, last_id, err);
     return r;
-}
-
-int log_index_flush(struct work *w, struct err *err)
-{
-    struct log_index *x = w->log_index;
-    if (x->count < LOG_TAIL_MAX)
-        return 0;
-    int r = store_begin(w->store, err);
-    if (r < 0)
-        return r;
-    r = move_tail(w, x->entries[x->count - 1].id, err);
-    if (r == 0)
-        r = store_commit(w->store, err);
-    if (r < 0) {
-        store_rollback(w->store); /* the tail stays; the next tick tries again */
-        return r;
-    }
-    clear(x);
-    return 1;
 }
 
 /* ---- looking up ---- */
@@ -362,7 +355,7 @@ static int read_rows(struct query *q, int64_t *left, int64_t *last_seq, log_fn *
     return r < 0 ? r : 0;
 }
 
-static int read_tail(struct work *w, int32_t i, int64_t left, log_fn *fn, void *ctx,
+static int read_entries(struct work *w, int32_t i, int64_t left, log_fn *fn, void *ctx,
                      struct err *err)
 {
     for (; i != NONE && left > 0; i = w->log_index->entries[i].next, left--) {
@@ -393,7 +386,14 @@ int log_read(struct work *w, int64_t conversation, int64_t after_seq, int64_t li
         if (r < 0)
             return r;
     }
-    return read_tail(w, i, left, fn, ctx, err);
+    return read_entries(w, i, left, fn, ctx, err);
+}
+
+int log_read_tail(struct work *w, int64_t conversation, int64_t after_seq, log_fn *fn, void *ctx,
+                  struct err *err)
+{
+    int32_t i = tail_from(w->log_index, conversation, after_seq + 1);
+    return read_entries(w, i, INT64_MAX, fn, ctx, err);
 }
 
 int log_read_all(struct work *w, int64_t after_id, int64_t limit, log_fn *fn, void *ctx,

@@ -6,8 +6,8 @@
  * with every append, they made two more dirty pages per append and conversation, and those pages
  * were most of what a commit had to write. So they are written behind. The newest part of the log,
  * the *tail*, is indexed in memory; when it has grown to LOG_TAIL_MAX events, two statements move it
- * into the index tables, sorted, in a transaction of its own with the cursor `log_index`. A start
- * reads back the few events after the cursor.
+ * into the index tables, sorted, in one transaction with the cursor `log_index` (work_maintain). A
+ * start reads back the few events after the cursor.
  *
  * Nothing is less durable for that: the log itself is the truth, and the index can be computed from
  * it. Uniqueness is decided before an event is written, from tail and tables together; the tables'
@@ -38,8 +38,12 @@ void log_index_add(struct log_index *x, const struct event *e, struct str reques
 /* For work.c: as many entries as there were before a request or a tick that is undone. */
 size_t log_index_count(const struct log_index *x);
 void log_index_truncate(struct log_index *x, size_t count);
-/* Between ticks: moves the tail into the tables if it is long. True if it did. */
-int log_index_flush(struct work *w, struct err *err);
+/* Each conversation that has events in the tail: start with *i = 0; false at the end. */
+bool log_index_next_conversation(const struct log_index *x, size_t *i, int64_t *ret);
+/* Writes the tail into the tables, in the caller's transaction. */
+int log_index_write(struct work *w, struct err *err);
+/* That transaction was committed. */
+void log_index_written(struct log_index *x);
 
 /* The event at seq, its strings copied into the tick's arena. STORE_ROW, STORE_DONE or an error. */
 int log_get(struct work *w, int64_t conversation, int64_t seq, struct event *ret, struct err *err);
@@ -55,6 +59,9 @@ typedef bool log_fn(void *ctx, const struct event *e);
 /* Events of a conversation after `after_seq`, in order, at most `limit`. */
 int log_read(struct work *w, int64_t conversation, int64_t after_seq, int64_t limit, log_fn *fn,
              void *ctx, struct err *err);
+/* Those of them that are in the tail, all of them. */
+int log_read_tail(struct work *w, int64_t conversation, int64_t after_seq, log_fn *fn, void *ctx,
+                  struct err *err);
 /* Events of all conversations after `after_id`, in commit order, at most `limit`. */
 int log_read_all(struct work *w, int64_t after_id, int64_t limit, log_fn *fn, void *ctx,
                  struct err *err);

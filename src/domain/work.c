@@ -166,9 +166,7 @@ static int write_and_commit(struct work *w, struct err *err)
     if (!store_in_transaction(w->store)) /* the store gave it up under a request: full disk */
         return err_set(err, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
     if (w->has_written) {
-        int r = heads_flush(w, err);
-        if (r == 0)
-            r = note_tick(w, err);
+        int r = note_tick(w, err);
         if (r < 0)
             return r;
     }
@@ -179,7 +177,7 @@ int work_commit(struct work *w, struct err *err)
 {
     int r = write_and_commit(w, err);
     if (r == 0) {
-        heads_committed(w);
+        heads_evict_some(w);
         return 0;
     }
     store_rollback(w->store);
@@ -192,11 +190,32 @@ int work_commit(struct work *w, struct err *err)
     return r;
 }
 
+static int write_behind(struct work *w, struct err *err)
+{
+    int r = store_begin(w->store, err);
+    if (r < 0)
+        return r;
+    r = log_index_write(w, err);
+    if (r == 0)
+        r = heads_write_behind(w, err);
+    REQUIRE_F(r != -ERR_INTERNAL, "the log and its index disagree: %s", err->message);
+    if (r == 0)
+        r = store_commit(w->store, err);
+    if (r < 0)
+        store_rollback(w->store);
+    return r;
+}
+
 void work_maintain(struct work *w)
 {
     struct err err = ERR_INIT;
-    if (log_index_flush(w, &err) < 0)
-        log_warn("domain", "index_not_written", "reason=%s", log_quote(str_of(err.message)));
+    if (log_index_count(w->log_index) < LOG_TAIL_MAX)
+        return;
+    if (write_behind(w, &err) < 0) { /* nothing is lost: it is tried again after the next tick */
+        log_warn("domain", "not_written_behind", "reason=%s", log_quote(str_of(err.message)));
+        return;
+    }
+    log_index_written(w->log_index);
 }
 
 void work_mark_written(struct work *w)

@@ -48,7 +48,6 @@ struct work {
     struct map heads; /* conversation → struct head */
     struct log_index *log_index;
     /* private: head.c */
-    struct head *dirty;
     struct head_undo *undo;
     int64_t request; /* counts up for ever: tells which request edited a head */
     size_t evict_at;
@@ -75,7 +74,8 @@ int work_request_begin(struct work *w, struct err *err);
 /* ok = false undoes the request. May fail even if ok (the store lost the transaction). */
 int work_request_end(struct work *w, bool ok, struct err *err);
 int work_commit(struct work *w, struct err *err);
-/* Between ticks: housekeeping that wants a transaction of its own. */
+/* Between ticks: writes behind what follows from the log (indexes, heads) once its tail is long, in
+ * a transaction of its own. */
 void work_maintain(struct work *w);
 
 /* For the domain: this request writes. */

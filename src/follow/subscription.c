@@ -9,7 +9,8 @@
  *                             │  ▼                                 ▼
  *                            WAITING ◀─────────────────────────────┘
  *
- * STAGED is for one tick: a subscription asked for in a tick whose commit fails never was.
+ * STAGED is for one tick: a subscription asked for in a tick whose commit fails never was. One that
+ * is given up goes on until the commit, too: `removed` holds it until then.
  */
 #include "follow/subscription.h"
 
@@ -32,9 +33,11 @@ struct subscription {
     struct subscribe ask;
     enum state state;
     int64_t cursor; /* last delivered: seq of its conversation, or global id */
-    bool guided;    /* has been told the guidance that held when it caught up */
+    bool guided;    /* knows the guidance that holds now */
+    bool is_removed;
     LIST_ENTRY(subscription) of_peer;
     LIST_ENTRY(subscription) of_topic;
+    LIST_ENTRY(subscription) of_removed;
     TAILQ_ENTRY(subscription) of_queue; /* STAGED and BEHIND */
 };
 
@@ -48,6 +51,7 @@ struct subscriptions {
     struct map by_peer;  /* (intptr_t)peer → struct subscription_list */
     struct map by_topic; /* conversation or SUBSCRIBE_ALL → struct subscription_list */
     struct subscription_queue staged, behind;
+    struct subscription_list removed; /* in this tick */
 };
 
 struct subscriptions *subscriptions_new(struct work *w)
@@ -103,6 +107,8 @@ static void set_state(struct subscriptions *s, struct subscription *sub, enum st
 static void drop(struct subscriptions *s, struct subscription *sub)
 {
     set_state(s, sub, LIVE); /* in no queue */
+    if (sub->is_removed)
+        LIST_REMOVE(sub, of_removed);
     LIST_REMOVE(sub, of_peer);
     LIST_REMOVE(sub, of_topic);
     drop_list_if_empty(&s->by_peer, peer_key(sub->peer));
@@ -149,8 +155,8 @@ static int check_count(struct subscriptions *s, struct peer *p, struct err *err)
     struct subscription *sub;
     struct subscription_list *l = map_get(&s->by_peer, peer_key(p));
     if (l)
-        LIST_FOREACH(sub, l, of_peer)
-            count++;
+        LIST_FOREACH (sub, l, of_peer)
+            count += !sub->is_removed;
     if (count < SUBSCRIPTIONS_PER_PEER_MAX)
         return 0;
     err_set(err, ERR_RATE_LIMITED, "a connection may have %d subscriptions",
@@ -188,9 +194,10 @@ int subscription_remove(struct subscriptions *s, struct peer *p, int64_t number,
     struct subscription *sub;
     struct subscription_list *l = map_get(&s->by_peer, peer_key(p));
     if (l)
-        LIST_FOREACH(sub, l, of_peer)
-            if (sub->number == number) {
-                drop(s, sub);
+        LIST_FOREACH (sub, l, of_peer)
+            if (sub->number == number && !sub->is_removed) {
+                sub->is_removed = true;
+                LIST_INSERT_HEAD(&s->removed, sub, of_removed);
                 return 0;
             }
     err_set(err, ERR_NOT_FOUND, "this connection has no subscription %lld", (long long)number);
@@ -210,7 +217,7 @@ void subscriptions_drained(struct subscriptions *s, struct peer *p)
     struct subscription *sub;
     struct subscription_list *l = map_get(&s->by_peer, peer_key(p));
     if (l)
-        LIST_FOREACH(sub, l, of_peer)
+        LIST_FOREACH (sub, l, of_peer)
             if (sub->state == WAITING)
                 set_state(s, sub, BEHIND);
 }
@@ -218,6 +225,10 @@ void subscriptions_drained(struct subscriptions *s, struct peer *p)
 void subscriptions_abort_staged(struct subscriptions *s)
 {
     struct subscription *sub;
+    while ((sub = LIST_FIRST(&s->removed))) {
+        LIST_REMOVE(sub, of_removed);
+        sub->is_removed = false;
+    }
     while ((sub = TAILQ_FIRST(&s->staged)))
         drop(s, sub);
 }
@@ -250,7 +261,8 @@ static int64_t position(const struct subscription *sub, const struct event *e)
 static void deliver(struct subscription *sub, const struct event *e, struct str text,
                     struct outbox *out)
 {
-    REQUIRE(position(sub, e) > sub->cursor);
+    if (position(sub, e) <= sub->cursor)
+        return; /* it asked for what comes later still */
     sub->cursor = position(sub, e);
     if (!wants(sub, e))
         return;
@@ -288,12 +300,12 @@ static void send_guidance(struct subscription *sub, const struct guidance *g, st
 }
 
 /* Ends the connection; the client comes back with its cursor, if it may. */
-static void give_up(struct subscriptions *s, struct subscription *sub, const char *why,
+static void give_up(struct subscriptions *s, struct subscription *sub, int status, const char *why,
                     struct outbox *out)
 {
     struct buf reason = BUF_INIT(256);
     buf_addz(&reason, why);
-    outbox_add(out, sub->peer, MESSAGE_CLOSE, &reason);
+    outbox_add(out, sub->peer, status, &reason);
     drop(s, sub);
 }
 
@@ -316,7 +328,7 @@ static void publish_to(struct subscriptions *s, int64_t topic, const struct even
         if (sub->state != LIVE)
             continue;
         if (has_expired(s, sub))
-            give_up(s, sub, "the token has expired", out);
+            give_up(s, sub, MESSAGE_EXPEL, "the token has expired", out);
         else if (peer_has_room(sub->peer))
             deliver(sub, e, buf_str(text), out);
         else
@@ -331,13 +343,18 @@ static void publish_guidance_to(struct subscriptions *s, int64_t topic, const st
     struct subscription *sub;
     if (!l)
         return;
-    LIST_FOREACH(sub, l, of_topic)
-        if (sub->state == LIVE && sub->ask.include_guidance)
+    LIST_FOREACH (sub, l, of_topic) {
+        sub->guided = sub->state == LIVE && sub->ask.include_guidance && !has_expired(s, sub);
+        if (sub->guided) /* the others are told when they have caught up */
             send_guidance(sub, g, out);
+    }
 }
 
 void subscriptions_publish(struct subscriptions *s, struct outbox *out)
 {
+    struct subscription *sub;
+    while ((sub = LIST_FIRST(&s->removed)))
+        drop(s, sub);
     if (s->count == 0)
         return;
     _cleanup_buf_ struct buf text = BUF_INIT(MESSAGE_BYTES_MAX);
@@ -350,7 +367,6 @@ void subscriptions_publish(struct subscriptions *s, struct outbox *out)
         publish_guidance_to(s, g->conversation, g, out);
         publish_guidance_to(s, SUBSCRIBE_ALL, g, out);
     }
-    struct subscription *sub;
     while ((sub = TAILQ_FIRST(&s->staged)))
         set_state(s, sub, BEHIND);
 }
@@ -379,6 +395,7 @@ struct page {
     struct outbox *out;
     struct buf text;
     int count;
+    bool has_room; /* when last looked at: the net thread makes room at any time */
 };
 
 static bool deliver_from_page(void *ctx, const struct event *e)
@@ -387,7 +404,8 @@ static bool deliver_from_page(void *ctx, const struct event *e)
     write_event(&p->text, e);
     deliver(p->sub, e, buf_str(&p->text), p->out);
     p->count++;
-    return peer_has_room(p->sub->peer);
+    p->has_room = peer_has_room(p->sub->peer);
+    return p->has_room;
 }
 
 /* Reads one page. The subscription ends LIVE, WAITING or, if there may be more, BEHIND. */
@@ -396,7 +414,8 @@ static int read_page(struct subscriptions *s, struct subscription *sub, struct o
 {
     struct page p = {.sub = sub, .out = out, .text = BUF_INIT(MESSAGE_BYTES_MAX)};
     int r = 0;
-    if (peer_has_room(sub->peer))
+    p.has_room = peer_has_room(sub->peer);
+    if (p.has_room)
         r = sub->ask.conversation == SUBSCRIBE_ALL
                 ? log_read_all(s->work, sub->cursor, PAGE_EVENTS, deliver_from_page, &p, err)
                 : log_read(s->work, sub->ask.conversation, sub->cursor, PAGE_EVENTS,
@@ -404,7 +423,7 @@ static int read_page(struct subscriptions *s, struct subscription *sub, struct o
     buf_release(&p.text);
     if (r < 0)
         return r;
-    if (!peer_has_room(sub->peer)) {
+    if (!p.has_room) { /* not read to its end, whatever room there is by now; drained() follows */
         set_state(s, sub, WAITING);
         return 0;
     }
@@ -426,11 +445,12 @@ bool subscriptions_pump(struct subscriptions *s, struct outbox *out)
         if (atomic_load(&sub->peer->is_closed))
             set_state(s, sub, WAITING); /* its end is on the way */
         else if (has_expired(s, sub))
-            give_up(s, sub, "the token has expired", out);
+            give_up(s, sub, MESSAGE_EXPEL, "the token has expired", out);
         else if (read_page(s, sub, out, &err) < 0) {
             log_error("follow", "subscription_failed", "subscription=%lld reason=%s",
                       (long long)sub->number, log_quote(str_of(err.message)));
-            give_up(s, sub, "the log cannot be read", out); /* rather that than a hole */
+            give_up(s, sub, MESSAGE_CLOSE, "the log cannot be read",
+                    out); /* rather that than a hole */
         }
     }
     return !TAILQ_EMPTY(&s->behind);

@@ -1,12 +1,12 @@
 /*
  * subscription.h: followers of the log that live as long as their connection.
  *
- * A subscription is a cursor. It begins where the client asked, reads the log from the store page by
- * page until it has caught up, and from then on is handed the events of each tick after its commit.
- * Because both happen in the core's thread and a page is read to its end, there is no gap between
- * backlog and live events and no repeat (L09). When its peer does not read, the subscription simply
- * falls behind: it stops being live, keeps its cursor, and reads from the store again once the
- * peer has room. So a slow reader costs no memory and loses nothing.
+ * A subscription is a cursor. It begins where the client asked, reads the log from the store page
+ * by page until it has caught up, and from then on is handed the events of each tick after its
+ * commit. Because both happen in the core's thread and a page is read to its end, there is no gap
+ * between backlog and live events and no repeat (L09). When its peer does not read, the
+ * subscription simply falls behind: it stops being live, keeps its cursor, and reads from the store
+ * again once the peer has room. So a slow reader costs no memory and loses nothing.
  *
  * Guidance is not in the log: subscribers that asked for it get the current one when they have
  * caught up, and changes while they are live.
@@ -43,12 +43,12 @@ struct subscriptions *subscriptions_free(struct subscriptions *s); /* NULL */
 /* ERR_NOT_FOUND (conversation), ERR_RATE_LIMITED. *ret is its number, unique in this server. */
 int subscription_add(struct subscriptions *s, struct peer *p, const struct subscribe *ask,
                      int64_t *ret, struct err *err);
-/* ERR_NOT_FOUND if this peer has no such subscription. */
+/* Ends with the commit of this tick. ERR_NOT_FOUND if this peer has no such subscription. */
 int subscription_remove(struct subscriptions *s, struct peer *p, int64_t number, struct err *err);
 void subscriptions_drop_peer(struct subscriptions *s, struct peer *p);
 void subscriptions_drained(struct subscriptions *s, struct peer *p);
 
-/* A tick whose commit failed: subscriptions asked for in it never were. */
+/* A tick whose commit failed: what was asked for in it, and what was given up, never was. */
 void subscriptions_abort_staged(struct subscriptions *s);
 /* After a commit: hands the tick's events and guidance to live subscriptions. */
 void subscriptions_publish(struct subscriptions *s, struct outbox *out);

@@ -19,6 +19,7 @@
 enum {
     READ_BYTES = 16 * 1024,
     IN_AHEAD_BYTES = 64 * 1024, /* pipelined input we take while an answer is being made */
+    UNANSWERED_MAX = 64,        /* WebSocket messages of one peer that the owner has at once */
     CLOSE_LINGER_US = 2000000,
     SHUTDOWN_LINGER_US = 300000,
     IDLE_US_FACTOR = 60, /* an idle HTTP connection is kept this many times request_seconds */
@@ -107,10 +108,17 @@ void conn_free(struct conn *c)
 
 /* ---- output ---- */
 
+static size_t pending(const struct conn *c)
+{
+    return c->out.len - c->out_at;
+}
+
 void conn_out(struct conn *c, struct str bytes)
 {
     if (c->sending_shut)
         return;
+    if (pending(c) == 0)
+        c->out_us = loop_now_us(c->net->loop);
     buf_add_str(&c->out, bytes);
     atomic_fetch_add(&c->peer->queued_bytes, bytes.n);
     if (!c->in_flush) {
@@ -118,11 +126,6 @@ void conn_out(struct conn *c, struct str bytes)
         c->next_flush = c->net->flush;
         c->net->flush = c;
     }
-}
-
-static size_t pending(const struct conn *c)
-{
-    return c->out.len - c->out_at;
 }
 
 static void want_events(struct conn *c)
@@ -142,9 +145,17 @@ static void shut_sending(struct conn *c)
     if (c->tls)
         tls_shut(c->tls);
     shutdown(c->io.fd, SHUT_WR);
-    c->deadline_us = loop_now_us(c->net->loop) +
-                     (c->net->shutting_down ? SHUTDOWN_LINGER_US : CLOSE_LINGER_US);
+    c->deadline_us =
+        loop_now_us(c->net->loop) + (c->net->shutting_down ? SHUTDOWN_LINGER_US : CLOSE_LINGER_US);
     conn_touch_timer(c);
+}
+
+/* Time in which we did not read is not held against a request that was arriving. */
+static void read_again(struct conn *c)
+{
+    c->reading_stopped = false;
+    if (c->started_us)
+        c->started_us = loop_now_us(c->net->loop);
 }
 
 static void tell_drained(struct conn *c)
@@ -152,7 +163,8 @@ static void tell_drained(struct conn *c)
     struct peer *p = c->peer;
     if (atomic_load(&p->queued_bytes) > p->high_water_bytes / 2)
         return;
-    c->reading_stopped = false;
+    if (c->reading_stopped && !conn_has_asked_enough(c))
+        read_again(c);
     if (atomic_exchange(&p->wants_drain, false) && c->is_announced)
         c->net->handlers.drained(c->net->handlers.ctx, p);
 }
@@ -176,7 +188,7 @@ static bool flush_out(struct conn *c)
             return false;
         }
         c->out_at += (size_t)n;
-        c->active_us = loop_now_us(c->net->loop);
+        c->active_us = c->out_us = loop_now_us(c->net->loop);
         c->net->stats.bytes_out += (uint64_t)n;
         atomic_fetch_sub(&c->peer->queued_bytes, (size_t)n);
     }
@@ -195,14 +207,33 @@ static bool flush_out(struct conn *c)
     return true;
 }
 
+static void take_input(struct conn *c)
+{
+    switch (c->state) {
+    case CONN_HTTP_READING:
+        conn_http_input(c);
+        break;
+    case CONN_SOCKET:
+        conn_ws_input(c);
+        break;
+    case CONN_STREAM:
+    case CONN_CLOSING:
+        buf_release(&c->in);
+        break;
+    case CONN_HANDSHAKE:
+    case CONN_HTTP_WAITING:
+        break; /* stays in the buffer */
+    }
+}
+
 void conn_flush_all(struct net *n)
 {
     while (n->flush) {
         struct conn *c = n->flush;
         n->flush = c->next_flush;
         c->in_flush = false;
-        if (flush_out(c) && c->state == CONN_HTTP_READING && c->in.len)
-            conn_http_input(c); /* pipelined: the next request has arrived already */
+        if (flush_out(c) && c->in.len)
+            take_input(c); /* pipelined: the next request has arrived already */
     }
 }
 
@@ -225,47 +256,35 @@ static ssize_t raw_read(struct conn *c, char *to, size_t n)
     return recv(c->io.fd, to, n, 0);
 }
 
-static void take_input(struct conn *c)
-{
-    switch (c->state) {
-    case CONN_HTTP_READING:
-        conn_http_input(c);
-        break;
-    case CONN_SOCKET:
-        conn_ws_input(c);
-        break;
-    case CONN_STREAM:
-    case CONN_CLOSING:
-        buf_release(&c->in);
-        break;
-    case CONN_HANDSHAKE:
-    case CONN_HTTP_WAITING:
-        break; /* stays in the buffer */
-    }
-}
-
+/* A client may send its requests and close its sending side: it still gets its answers. */
 static void input_ended(struct conn *c)
 {
     c->read_ended = true;
-    /* A client may send its request and close its sending side: it still gets its answer. */
-    if (c->state == CONN_HTTP_WAITING)
-        c->keep_alive = false;
-    else if (c->state == CONN_CLOSING && pending(c))
-        want_events(c);
-    else {
+    if (c->state == CONN_HTTP_WAITING) {
+        c->keep_alive = c->keep_alive && c->in.len > 0;
+    } else if (c->state == CONN_HTTP_READING && pending(c)) {
+        conn_begin_close(c);
+    } else if (c->state != CONN_CLOSING || !pending(c)) {
         conn_free(c);
         return;
     }
     want_events(c);
 }
 
+bool conn_has_asked_enough(const struct conn *c)
+{
+    size_t body_max = (size_t)option_get(c->net->options, net, body_bytes_max);
+    if (c->state == CONN_SOCKET)
+        return c->unanswered >= UNANSWERED_MAX || c->unanswered_bytes >= body_max;
+    return c->state == CONN_HTTP_WAITING && c->in.len >= IN_AHEAD_BYTES;
+}
+
 static bool must_stop_reading(const struct conn *c)
 {
     if (c->state == CONN_CLOSING)
         return false; /* it is thrown away */
-    if (atomic_load(&c->peer->queued_bytes) >= c->peer->high_water_bytes)
-        return true;
-    return c->state == CONN_HTTP_WAITING && c->in.len >= IN_AHEAD_BYTES;
+    return atomic_load(&c->peer->queued_bytes) >= c->peer->high_water_bytes ||
+           conn_has_asked_enough(c);
 }
 
 static void read_ready(struct conn *c)
@@ -325,12 +344,15 @@ static void conn_ready(struct loop_io *io, uint32_t events)
     }
     if ((events & EPOLLOUT) && !flush_out(c))
         return;
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
-        if (c->read_ended)
-            conn_free(c); /* both directions are gone */
-        else
-            read_ready(c);
-    }
+    if ((events & EPOLLOUT) && c->tls && tls_wants_write(c->tls) && !c->read_ended)
+        events |= EPOLLIN; /* TLS may have had to write in order to read */
+    bool gone = events & (EPOLLHUP | EPOLLERR);
+    if (!gone && !(events & EPOLLIN))
+        return;
+    if (c->read_ended || (gone && must_stop_reading(c)))
+        conn_free(c); /* reading would tell, but nothing is to be read */
+    else
+        read_ready(c);
 }
 
 /* ---- time ---- */
@@ -347,10 +369,10 @@ static int64_t due_us(const struct conn *c)
     int64_t request_us = seconds_us(option_get(o, net, request_seconds));
     int64_t due = INT64_MAX;
     if (pending(c))
-        due = c->active_us + seconds_us(option_get(o, net, stall_seconds));
+        due = c->out_us + seconds_us(option_get(o, net, stall_seconds));
     if (c->state == CONN_CLOSING && c->deadline_us)
         due = MIN(due, c->deadline_us);
-    if (c->started_us)
+    if (c->started_us && !c->reading_stopped)
         due = MIN(due, c->started_us + request_us);
     else if (c->state == CONN_HTTP_READING)
         due = MIN(due, c->active_us + IDLE_US_FACTOR * request_us);
@@ -376,6 +398,13 @@ static void keep_alive_peer(struct conn *c)
     c->active_us = loop_now_us(c->net->loop);
 }
 
+static bool is_late(const struct conn *c)
+{
+    int64_t request_us = seconds_us(option_get(c->net->options, net, request_seconds));
+    return c->started_us && !c->reading_stopped &&
+           c->started_us + request_us <= loop_now_us(c->net->loop);
+}
+
 static void conn_timer(struct loop_timer *t)
 {
     struct conn *c = CONTAINER_OF(t, struct conn, timer);
@@ -385,13 +414,15 @@ static void conn_timer(struct loop_timer *t)
         conn_touch_timer(c);
         return;
     }
-    if (pending(c) && c->active_us + stall_us <= now) {
+    if (pending(c) && c->out_us + stall_us <= now) {
         c->net->stats.dropped_stalled++;
         conn_free(c);
     } else if (c->state == CONN_CLOSING || c->state == CONN_HANDSHAKE) {
         conn_free(c);
     } else if (c->state == CONN_HTTP_READING) {
         conn_http_timed_out(c);
+    } else if (is_late(c)) {
+        conn_ws_close(c, 1008, "the message did not arrive in time");
     } else {
         keep_alive_peer(c);
         conn_touch_timer(c);

@@ -37,26 +37,29 @@ struct conn {
     struct loop_timer timer;
     struct net *net;
     struct peer *peer;
-    struct conn *prev, *next;       /* all of net's */
-    struct conn *next_flush;        /* of those with output to write at the end of the turn */
-    struct tls_session *tls;        /* NULL: plain */
+    struct conn *prev, *next; /* all of net's */
+    struct conn *next_flush;  /* of those with output to write at the end of the turn */
+    struct tls_session *tls;  /* NULL: plain */
     enum conn_state state;
     bool in_flush, is_announced, is_loopback, read_ended, sending_shut;
     bool keep_alive, is_head_request, is_http_1_0, sent_continue;
-    bool reading_stopped;           /* EPOLLIN off: it does not read, so it is not read from */
-    bool sent_close;                /* WebSocket close frame */
-    int close_code;                 /* it asked to close; answered after what it asked before */
-    unsigned unanswered;            /* WebSocket messages handed to the owner */
+    bool reading_stopped;    /* EPOLLIN off: it does not read, so it is not read from */
+    bool sent_close;         /* WebSocket close frame */
+    int close_code;          /* it asked to close; answered after what it asked before */
+    unsigned unanswered;     /* WebSocket messages handed to the owner, … */
+    size_t unanswered_bytes; /* … and their bytes since there were none */
     struct buf in;
-    size_t scanned;                 /* of http_head_length() */
-    size_t head_bytes;              /* of a head whose body is still arriving; 0: none */
-    struct http_chunked *chunked;   /* its body, if chunked */
+    size_t scanned;               /* of http_head_length() */
+    size_t head_bytes;            /* of a head whose body is still arriving; 0: none */
+    size_t need_bytes;            /* head and body, once the length is known; else 0 */
+    struct http_chunked *chunked; /* its body, if chunked */
     struct buf body;
     struct buf out;
-    size_t out_at;                  /* written so far */
-    int64_t started_us;             /* first byte of the request that is arriving; 0: none */
-    int64_t active_us;              /* last byte in, or progress out */
-    int64_t deadline_us;            /* of CLOSING */
+    size_t out_at;       /* written so far */
+    int64_t started_us;  /* first byte of the request that is arriving; 0: none */
+    int64_t active_us;   /* last byte in, or progress out */
+    int64_t out_us;      /* since when output waits, or its last progress */
+    int64_t deadline_us; /* of CLOSING */
     struct ws_reader *ws;
     void *data;
     void (*release_data)(void *data);
@@ -84,6 +87,8 @@ void conn_out(struct conn *c, struct str bytes);
 void conn_begin_close(struct conn *c);
 void conn_flush_all(struct net *n);
 void conn_touch_timer(struct conn *c);
+/* It has given us as much to do as we take at once. */
+bool conn_has_asked_enough(const struct conn *c);
 
 /* conn_http.c: each returns when it needs more input or the connection changed state. */
 void conn_http_input(struct conn *c);

@@ -3,7 +3,8 @@
  *
  * The bytes of a request stay in the input buffer until all of it is there; the head is parsed once
  * when it is complete, to learn what follows, and once more when the body is: that is cheaper than
- * keeping 3 KiB of parsed headers per connection. A chunked body is decoded as it arrives.
+ * keeping 3 KiB of parsed headers per connection. In between only lengths are looked at, so a body
+ * that comes byte by byte costs no more than its bytes. A chunked body is decoded as it arrives.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static void write_head(struct conn *c, struct buf *out, int status, const char *
 
 static void request_over(struct conn *c)
 {
-    c->head_bytes = c->scanned = 0;
+    c->head_bytes = c->need_bytes = c->scanned = 0;
     c->started_us = 0;
     c->sent_continue = false;
     free(TAKE_PTR(c->chunked));
@@ -64,11 +65,11 @@ void conn_respond(struct conn *c, int status, const char *content_type, const ch
     REQUIRE(c->state == CONN_HTTP_WAITING);
     if (c->net->shutting_down)
         c->keep_alive = false;
-    _cleanup_buf_ struct buf head = BUF_INIT(SIZE_MAX / 4);
+    _cleanup_buf_ struct buf head = BUF_INIT(4096);
     write_head(c, &head, status, content_type, extra_headers, body.n);
-    if (!c->is_head_request && status != 204)
-        buf_add_str(&head, body);
     conn_out(c, buf_str(&head));
+    if (!c->is_head_request && status != 204)
+        conn_out(c, body);
     if (!c->keep_alive) {
         conn_begin_close(c);
         return;
@@ -82,7 +83,7 @@ void conn_http_fail(struct conn *c, int status, const char *reason)
 {
     struct buf body = BUF_INIT(4096);
     c->net->handlers.write_error(c->net->handlers.ctx, &body, status, reason);
-    c->keep_alive = false;
+    c->keep_alive = c->is_head_request = false; /* what it was is unknown */
     c->state = CONN_HTTP_WAITING;
     request_over(c);
     conn_respond(c, status, "application/json", "", buf_str(&body));
@@ -118,11 +119,10 @@ void conn_stream_begin(struct conn *c)
 
 /* ---- reading ---- */
 
-static void dispatch(struct conn *c, const struct http_head *head, struct str body,
-                     size_t consumed)
+static void dispatch(struct conn *c, const struct http_head *head, struct str body, size_t consumed)
 {
     c->state = CONN_HTTP_WAITING;
-    c->keep_alive = head->keep_alive && !c->read_ended;
+    c->keep_alive = head->keep_alive && (!c->read_ended || c->in.len > consumed);
     c->is_head_request = head->method == HTTP_HEAD;
     c->is_http_1_0 = head->minor == 0;
     c->net->stats.requests++;
@@ -150,37 +150,43 @@ static void send_continue(struct conn *c, const struct http_head *head)
 /* A body of known length. True if the request was dispatched. */
 static bool read_plain_body(struct conn *c, const struct http_head *head)
 {
-    size_t need = c->head_bytes + (size_t)head->content_length;
-    if (c->in.len < need) {
+    c->need_bytes = c->head_bytes + (size_t)head->content_length;
+    if (c->in.len < c->need_bytes) {
         send_continue(c, head);
         return false;
     }
     struct str body = {c->in.data + c->head_bytes, (size_t)head->content_length};
-    dispatch(c, head, body, need);
+    dispatch(c, head, body, c->need_bytes);
     return true;
 }
 
-/* A chunked body: decoded bytes go to c->body, used input leaves the buffer behind the head. */
-static bool read_chunked_body(struct conn *c, const struct http_head *head)
+/* Decodes what has come of a chunked body: the bytes go to c->body, and the input they came in
+ * leaves the buffer behind the head. True once the body is whole. */
+static bool decode_chunks(struct conn *c)
 {
     size_t max = (size_t)option_get(c->net->options, net, body_bytes_max);
     struct str rest = str_skip(buf_str(&c->in), c->head_bytes);
-    if (!c->chunked)
-        c->chunked = mem_zalloc(sizeof *c->chunked);
-    if (rest.n == 0)
-        send_continue(c, head);
     int64_t used = http_chunked_feed(c->chunked, rest, max, &c->body);
     if (used < 0) {
         conn_http_fail(c, (int)-used, used == -413 ? "the body is too large" : "bad chunked body");
-        return true;
+        return false;
     }
-    if (c->chunked->done) {
-        dispatch(c, head, buf_str(&c->body), c->head_bytes + (size_t)used);
-        return true;
-    }
-    memmove(c->in.data + c->head_bytes, c->in.data + c->head_bytes + used, rest.n - (size_t)used);
+    memmove(c->in.data + c->head_bytes, rest.p + used, rest.n - (size_t)used);
     buf_truncate(&c->in, c->in.len - (size_t)used);
-    return false;
+    return c->chunked->done;
+}
+
+static bool read_chunked_body(struct conn *c, const struct http_head *head)
+{
+    if (!c->chunked) {
+        c->chunked = mem_zalloc(sizeof *c->chunked);
+        if (c->in.len == c->head_bytes)
+            send_continue(c, head);
+        if (!decode_chunks(c))
+            return false;
+    }
+    dispatch(c, head, buf_str(&c->body), c->head_bytes);
+    return true;
 }
 
 /* Looks for the end of the head; sets head_bytes (with the empty lines before it). */
@@ -204,7 +210,7 @@ static bool read_request(struct conn *c)
 {
     struct http_head head;
     const char *reason = "malformed request";
-    if (!find_head(c))
+    if (!find_head(c) || c->in.len < c->need_bytes || (c->chunked && !decode_chunks(c)))
         return false;
     struct str in = {c->in.data, c->head_bytes};
     int status = http_parse_head(str_skip(in, http_skip_empty_lines(in)), &head, &reason);
@@ -225,6 +231,10 @@ void conn_http_input(struct conn *c)
         if (c->in.len && !c->started_us)
             c->started_us = loop_now_us(c->net->loop);
     } while (c->in.len && read_request(c) && c->state == CONN_HTTP_READING);
-    if (c->state == CONN_HTTP_READING && c->in.len)
+    if (c->state != CONN_HTTP_READING || !c->in.len)
+        return;
+    if (c->read_ended)
+        conn_begin_close(c); /* the rest of it will never come */
+    else
         conn_touch_timer(c);
 }

@@ -89,11 +89,14 @@ void conn_ws_send(struct conn *c, struct str text)
 void conn_ws_answer(struct conn *c, struct str text)
 {
     REQUIRE(c->unanswered > 0);
-    c->unanswered--;
+    if (--c->unanswered == 0)
+        c->unanswered_bytes = 0;
     if (text.n)
         conn_ws_send(c, text);
     if (c->close_code && c->unanswered == 0)
         conn_ws_close(c, c->close_code, NULL);
+    else if (c->reading_stopped || c->in.len)
+        conn_out(c, STR("")); /* visits conn_flush_all(), which goes on reading */
 }
 
 void conn_ws_ping(struct conn *c)
@@ -140,13 +143,24 @@ static void message(struct conn *c)
     }
     c->net->stats.messages++;
     c->unanswered++;
+    c->unanswered_bytes += c->ws->payload.n;
     c->net->handlers.message(c->net->handlers.ctx, c, c->ws->payload);
+}
+
+/* A message has as long to arrive as a request has. */
+static void note_arriving(struct conn *c)
+{
+    if (!ws_is_reading(c->ws))
+        c->started_us = 0;
+    else if (!c->started_us)
+        c->started_us = loop_now_us(c->net->loop);
+    conn_touch_timer(c);
 }
 
 void conn_ws_input(struct conn *c)
 {
     struct str in = buf_str(&c->in);
-    while (c->state == CONN_SOCKET) {
+    while (c->state == CONN_SOCKET && !conn_has_asked_enough(c)) {
         enum ws_event event = ws_read(c->ws, &in);
         if (event == WS_MORE)
             break;
@@ -157,5 +171,11 @@ void conn_ws_input(struct conn *c)
         else
             conn_ws_close(c, c->ws->close_code, c->ws->reason);
     }
-    buf_release(&c->in);
+    if (c->state != CONN_SOCKET)
+        return; /* closing: what it sent is gone */
+    note_arriving(c);
+    if (in.n)
+        buf_drop_front(&c->in, c->in.len - in.n);
+    else
+        buf_release(&c->in);
 }

@@ -305,8 +305,8 @@ static void deliver(struct conn *c, const struct message *m)
     struct str data = buf_str(&m->data);
     if (c->state == CONN_CLOSING)
         return;
-    if (m->status == MESSAGE_CLOSE) {
-        conn_end(c, 1011, m->data.data);
+    if (m->status == MESSAGE_CLOSE || m->status == MESSAGE_EXPEL) {
+        conn_end(c, m->status == MESSAGE_CLOSE ? 1011 : 1008, m->data.data);
     } else if (m->status == MESSAGE_STREAM) {
         conn_stream_begin(c);
         conn_out(c, data);
@@ -318,7 +318,8 @@ static void deliver(struct conn *c, const struct message *m)
     } else if (c->state == CONN_SOCKET) {
         conn_ws_answer(c, data);
     } else {
-        conn_respond(c, m->status, "application/json", "", data);
+        conn_respond(c, m->status, "application/json",
+                     m->status == 401 ? "WWW-Authenticate: Bearer\r\n" : "", data);
     }
 }
 

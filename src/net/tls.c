@@ -90,8 +90,10 @@ static int tls_errno(struct tls_session *s, int r)
 int tls_handshake(struct tls_session *s)
 {
     int r = SSL_do_handshake(s->ssl);
-    if (r == 1)
+    if (r == 1) {
+        s->wants_write = false;
         return 1;
+    }
     return tls_errno(s, r) == EAGAIN ? 0 : -1;
 }
 

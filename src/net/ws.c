@@ -331,6 +331,11 @@ enum ws_event ws_read(struct ws_reader *r, struct str *in)
     return event;
 }
 
+bool ws_is_reading(const struct ws_reader *r)
+{
+    return !r->closed && (r->head_len > 0 || r->message_opcode != 0);
+}
+
 /* ---- writing -------------------------------------------------------------------------------- */
 
 void ws_write_frame(struct buf *out, enum ws_opcode opcode, struct str payload)

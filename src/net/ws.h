@@ -73,6 +73,9 @@ void ws_reader_release(struct ws_reader *r);
 /* Consumes from the front of *in. Call again while it returns anything but WS_MORE or WS_FAILED. */
 enum ws_event ws_read(struct ws_reader *r, struct str *in);
 
+/* Has a frame or a message begun that has not come to its end? */
+bool ws_is_reading(const struct ws_reader *r);
+
 /* Unmasked server frames, FIN set. A control frame has at most WS_CONTROL_BYTES_MAX bytes. */
 void ws_write_frame(struct buf *out, enum ws_opcode opcode, struct str payload);
 /*

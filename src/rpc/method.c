@@ -23,7 +23,8 @@ const struct method method_table[] = {
      "How a conversation stands."},
     {"conversation.list", METHOD_READ, MAY_ALL,
      params_conversation_list, method_conversation_list, "`{conversations, next}`",
-     "Conversations in the order of their numbers; pass `next` as `after` to go on."},
+     "Conversations in the order of their numbers; pass `next` as `after` to go on. A page of large "
+     "ones may be shorter than `limit`."},
     {"conversation.end", METHOD_WRITE, MAY_OPERATOR,
      params_conversation_end, method_conversation_end, RECEIPT,
      "Ends a conversation by a terminal message. Repeated with the same outcome: the first answer."},
@@ -39,7 +40,8 @@ const struct method method_table[] = {
      "Writes `turn_cleared` once; history is never deleted."},
     {"event.list", METHOD_READ, MAY_ALL,
      params_event_list, method_event_list, "`{events, nextAfterSeq}`",
-     "The log of a conversation, in order."},
+     "The log of a conversation, in order. A page of large events may be shorter than `limit`; an "
+     "empty one is the end."},
     {"event.subscribe", METHOD_CONTROL, MAY_ALL,
      params_event_subscribe, method_event_subscribe, "`{subscription}`",
      "Backlog, then live events, with no gap and no repeat, as notifications `event` (the event "

@@ -102,6 +102,7 @@ method_fn method_token_create, method_token_list, method_token_revoke;
     {.name = "idempotencyKey", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX,           \
      .doc = "the same key again: the first answer, no second effect"}
 enum { RPC_KEY_BYTES_MAX = 256 };
+enum { RPC_PAGE_BYTES = 4 << 20 }; /* a page ends behind the item that brings it to this */
 
 /* Their params. */
 extern const struct param params_conversation_create[], params_conversation[],

@@ -191,7 +191,7 @@ int method_conversation_list(struct method_context *c, struct json_out *out, str
     if (r < 0)
         return r;
     json_array(out, "conversations");
-    for (; shown < count && shown < limit; shown++) {
+    for (; shown < count && shown < limit && out->buf->len < RPC_PAGE_BYTES; shown++) {
         if (!grant_sees(c->grant, numbers[shown]))
             continue;
         json_object(out, NULL);
@@ -201,8 +201,8 @@ int method_conversation_list(struct method_context *c, struct json_out *out, str
         json_end(out);
     }
     json_end(out);
-    if (count > limit)
-        json_int(out, "next", numbers[limit - 1]);
+    if (count > shown)
+        json_int(out, "next", numbers[shown - 1]);
     else
         json_null(out, "next");
     return 0;

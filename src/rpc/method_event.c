@@ -45,7 +45,7 @@ static bool list_event(void *ctx, const struct event *e)
     struct listing *l = ctx;
     event_write(l->out, NULL, e);
     l->next = e->seq;
-    return !l->out->buf->overflow;
+    return l->out->buf->len < RPC_PAGE_BYTES && !l->out->buf->overflow;
 }
 
 int method_event_list(struct method_context *c, struct json_out *out, struct err *err)

@@ -249,6 +249,7 @@ int method_message_send(struct method_context *c, struct json_out *out, struct e
     if (r < 0)
         return r;
     a.payload = message_payload(c, attachments, count, a.finality);
+    a.is_whole_request = count == 0;
     int64_t last = c->work->last.event;
     struct event e;
     r = append_message(c->work, &a, &e, err);
@@ -273,6 +274,7 @@ int method_trace_append(struct method_context *c, struct json_out *out, struct e
         .payload = arena_str(c->arena, buf_str(&b)),
         .precondition_closed_seq = -1,
         .key = c->key,
+        .is_whole_request = true,
     };
     buf_release(&b);
     struct event e;

@@ -131,8 +131,7 @@ static void refuse_text(struct rpc_request *r, int code, const struct err *err)
 {
     r->count = 1;
     r->calls = arena_alloc(&r->arena, sizeof *r->calls);
-    r->calls[0] =
-        (struct rpc_call){.id = STR("null"), .result = BUF_INIT(RPC_RESULT_BYTES_MAX)};
+    r->calls[0] = (struct rpc_call){.id = STR("null"), .result = BUF_INIT(RPC_RESULT_BYTES_MAX)};
     fail(r, &r->calls[0], code, err);
 }
 
@@ -212,8 +211,8 @@ static int run_keyed(struct method_context *c, struct err *err)
     struct rpc_call *call = c->call;
     struct str subject = str_of(c->grant->subject), stored;
     bool found;
-    int code = idempotency_find(c->work, subject, call->method->name, &call->key, &stored, &found,
-                                err);
+    int code =
+        idempotency_find(c->work, subject, call->method->name, &call->key, &stored, &found, err);
     if (code < 0)
         return code;
     if (found) {
@@ -231,8 +230,10 @@ static int run_call(struct method_context *c, struct err *err)
 {
     if (c->grant->expires_ms && c->grant->expires_ms <= c->work->now_ms)
         return err_set(err, ERR_UNAUTHENTICATED, "the token has expired");
-    if (!store_in_transaction(c->work->store))
-        return err_set(err, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
+    if (c->request->result_bytes >= RPC_BATCH_BYTES_MAX) {
+        err_set(err, ERR_TOO_LARGE, "the answers before it in this batch are too large");
+        return err_int(err, "limit", RPC_BATCH_BYTES_MAX);
+    }
     int code = work_request_begin(c->work, err);
     if (code < 0)
         return code;
@@ -242,15 +243,16 @@ static int run_call(struct method_context *c, struct err *err)
     return code < 0 || end == 0 ? code : end;
 }
 
-/* What went wrong inside is for the log; the client gets a reference to it. */
-static void hide_internal(struct err *err, int code, const char *method)
+int rpc_hide_internal(struct err *err, int code, const char *method)
 {
     char ref[17];
+    if (err_rpc_code(code) != err_rpc_code(ERR_INTERNAL))
+        return code;
     random_hex(8, ref);
     log_error("rpc", "internal_error", "ref=%s method=%s error=%s reason=%s", ref, method,
               err_name(code), log_quote(str_of(err->message)));
     err_set(err, ERR_INTERNAL, "internal error, see the server's log");
-    err_str(err, "ref", str_of(ref));
+    return err_str(err, "ref", str_of(ref));
 }
 
 static void fail_executed(struct rpc_request *r, struct rpc_call *call, int code,
@@ -258,10 +260,7 @@ static void fail_executed(struct rpc_request *r, struct rpc_call *call, int code
 {
     struct err shown = *err;
     buf_release(&call->result);
-    if (err_rpc_code(code) == err_rpc_code(ERR_INTERNAL)) {
-        hide_internal(&shown, code, call->method->name);
-        code = -ERR_INTERNAL;
-    }
+    code = rpc_hide_internal(&shown, code, call->method->name);
     fail(r, call, code, &shown);
 }
 
@@ -274,6 +273,8 @@ static void execute_call(struct method_context *c)
         c->request->parked++;
     } else if (code < 0) {
         fail_executed(c->request, c->call, code, &err);
+    } else {
+        c->request->result_bytes += c->call->result.len;
     }
 }
 

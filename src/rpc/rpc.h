@@ -19,7 +19,14 @@
 #include "base/peer.h"
 #include "rpc/method.h"
 
-enum { RPC_BATCH_MAX = 1000, RPC_RESULT_BYTES_MAX = 256 << 20 };
+/*
+ * A result can be as large as the largest event, that is, the largest request, and a page more. The
+ * results of a batch are all held until the reply: once they have RPC_BATCH_BYTES_MAX, the calls
+ * left in it fail with TOO_LARGE.
+ */
+enum { RPC_BATCH_MAX = 1000, RPC_RESULT_BYTES_MAX = 64 << 20, RPC_BATCH_BYTES_MAX = 16 << 20 };
+/* Room for any reply: results, and ids as long as the request. */
+enum { RPC_REPLY_BYTES_MAX = 4 * RPC_RESULT_BYTES_MAX };
 
 struct rpc_call {
     const struct method *method; /* NULL: failed before it was found */
@@ -41,6 +48,7 @@ struct rpc_request {
     bool is_batch;
     size_t count, parked;
     struct rpc_call *calls;
+    size_t result_bytes; /* of the calls executed so far */
 };
 
 /* Never fails: what is wrong with the text is in the calls. Copies the text. Takes a ref of peer. */
@@ -59,5 +67,8 @@ void rpc_call_done(struct rpc_request *r, struct rpc_call *call, int code, const
 
 /* HTTP status to go with it: 200; 204 if all were notifications (nothing is written); 401. */
 int rpc_write_reply(const struct rpc_request *r, struct buf *out);
+/* What went wrong inside is for the log: leaves ERR_INTERNAL with data.ref to find it there. Other
+ * errors stay as they are. Returns the code to show. */
+int rpc_hide_internal(struct err *err, int code, const char *method);
 /* A reply to something that never became a request: {"jsonrpc":"2.0","id":null,"error":…}. */
 void rpc_write_error(struct buf *out, struct str id, const struct err *err);

@@ -94,8 +94,8 @@ static int host_begin_backup(void *ctx, struct rpc_request *request, struct rpc_
         err_set(err, ERR_RATE_LIMITED, "a backup is under way");
         return err_int(err, "limit", 1);
     }
-    c->backup = (struct backup){
-        .request = request, .call = call, .path = mem_strndup(path.p, path.n)};
+    c->backup =
+        (struct backup){.request = request, .call = call, .path = mem_strndup(path.p, path.n)};
     return 0; /* begins after the commit: core_idle() */
 }
 
@@ -171,25 +171,13 @@ bool core_is_writable(const struct core *c)
 
 /* ---- the tick ---- */
 
-static void add_json_message(struct outbox *out, struct peer *p, int status, struct buf *body)
-{
-    if (body->overflow) { /* answers are capped one by one; a batch of them may still be too much */
-        struct err err = ERR_INIT;
-        err_set(&err, ERR_TOO_LARGE, "the answer is too large");
-        buf_clear(body);
-        rpc_write_error(body, STR("null"), &err);
-        status = 200;
-    }
-    outbox_add(out, p, status, body);
-}
-
 static void reply(struct core *c, struct rpc_request *r, struct outbox *out)
 {
-    struct buf body = BUF_INIT(RPC_RESULT_BYTES_MAX);
+    struct buf body = BUF_INIT(RPC_REPLY_BYTES_MAX);
     int status = rpc_write_reply(r, &body);
     for (size_t i = 0; i < r->count; i++)
         c->stats.calls_failed += r->calls[i].code < 0;
-    add_json_message(out, r->peer, status, &body);
+    outbox_add(out, r->peer, status, &body);
 }
 
 static int open_stream(struct core *c, struct core_input *in, struct err *err)
@@ -201,16 +189,25 @@ static int open_stream(struct core *c, struct core_input *in, struct err *err)
 }
 
 /* The answer to GET /events: the stream's head goes out before its first event. */
-static void stream_reply(struct core_input *in, int code, const struct err *err,
-                         struct outbox *out)
+static void stream_reply(struct core_input *in, int code, struct err *err, struct outbox *out)
 {
     struct buf body = BUF_INIT(8192);
     int status = MESSAGE_STREAM;
     if (code < 0) {
         status = code == -ERR_NOT_FOUND ? 404 : code == -ERR_UNAUTHENTICATED ? 401 : 503;
+        rpc_hide_internal(err, code, "GET /events");
         rpc_write_error(&body, STR("null"), err);
     }
     outbox_add(out, in->peer, status, &body);
+}
+
+/* What the net thread has seen is so, whatever becomes of the tick. */
+static void note_peer(struct core *c, const struct core_input *in)
+{
+    if (in->kind == CORE_CLOSED)
+        subscriptions_drop_peer(c->subscriptions, in->peer);
+    else if (in->kind == CORE_DRAINED)
+        subscriptions_drained(c->subscriptions, in->peer);
 }
 
 static void run_input(struct core *c, struct core_input *in, struct outbox *streams)
@@ -227,10 +224,8 @@ static void run_input(struct core *c, struct core_input *in, struct outbox *stre
         break;
     }
     case CORE_CLOSED:
-        subscriptions_drop_peer(c->subscriptions, in->peer);
-        break;
     case CORE_DRAINED:
-        subscriptions_drained(c->subscriptions, in->peer);
+        note_peer(c, in);
         break;
     }
 }
@@ -265,6 +260,7 @@ static void after_failure(struct core *c, struct core_input *inputs, const struc
     struct err unavailable = ERR_INIT;
     int code = err_set(&unavailable, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
     for (struct core_input *in = inputs; in; in = in->next) {
+        note_peer(c, in); /* again, if it got so far: once is as good as twice */
         if (in->kind == CORE_STREAM)
             stream_reply(in, code, &unavailable, out);
         if (!in->request)
@@ -292,13 +288,15 @@ static void release_inputs(struct core *c, struct core_input *inputs)
 static void prune_sometimes(struct core *c)
 {
     struct err err = ERR_INIT;
+    bool more = false;
     if (c->work.now_ms - c->pruned_ms < PRUNE_EVERY_MS)
         return;
-    c->pruned_ms = c->work.now_ms;
     if (work_request_begin(&c->work, &err) < 0)
         return;
-    bool ok = idempotency_prune(&c->work, &err) == 0;
+    bool ok = idempotency_prune(&c->work, &more, &err) == 0;
     work_request_end(&c->work, ok, &err);
+    if (!more) /* else go on in the next tick: what is due must not pile up */
+        c->pruned_ms = c->work.now_ms;
 }
 
 static void note_tick(struct core *c, struct core_input *inputs, int64_t begun_us)
@@ -388,6 +386,13 @@ static bool step_backup(struct core *c, struct outbox *out)
         return true;
     finish_backup(c, r, &err, out);
     return false;
+}
+
+void core_stop(struct core *c, struct outbox *out)
+{
+    struct err err = ERR_INIT;
+    if (c->backup.request)
+        finish_backup(c, err_set(&err, ERR_UNAVAILABLE, "the server is shutting down"), &err, out);
 }
 
 bool core_idle(struct core *c, struct outbox *out)

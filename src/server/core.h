@@ -37,6 +37,7 @@ struct core_input {
     struct rpc_request *request;
     struct subscribe subscribe;
     struct grant grant;
+    size_t bytes; /* of the request's text */
 };
 
 struct core_input *core_input_new(enum core_input_kind kind, struct peer *p);
@@ -71,6 +72,8 @@ void core_tick(struct core *c, struct core_input *inputs, struct outbox *out);
 /* After the outputs of a tick are on their way: one step of everything that is not urgent. True if
  * it should be called again before waiting. */
 bool core_idle(struct core *c, struct outbox *out);
+/* No more ticks will follow: answers what still waits for one. */
+void core_stop(struct core *c, struct outbox *out);
 const struct core_stats *core_stats(const struct core *c);
 const struct store_stats *core_store_stats(const struct core *c);
 bool core_is_writable(const struct core *c);

@@ -64,6 +64,32 @@ static void refuse(struct door *d, struct conn *c, int status, const char *extra
     conn_respond(c, status, "application/json", extra_headers, buf_str(&body));
 }
 
+/* For errors that are not told by the status alone. */
+static void refuse_with(struct conn *c, int status, const char *extra_headers,
+                        const struct err *err)
+{
+    _cleanup_buf_ struct buf body = BUF_INIT(4096);
+    rpc_write_error(&body, STR("null"), err);
+    conn_respond(c, status, "application/json", extra_headers, buf_str(&body));
+}
+
+static void refuse_stopping(struct conn *c)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_UNAVAILABLE, "the server is shutting down");
+    refuse_with(c, 503, "Retry-After: 1\r\n", &err);
+}
+
+/* As the core refuses one that does not exist. */
+static void refuse_conversation(struct conn *c, int64_t conversation)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_NOT_FOUND, "there is no conversation %lld", (long long)conversation);
+    err_str(&err, "what", STR("conversation"));
+    err_int(&err, "id", conversation);
+    refuse_with(c, 404, "", &err);
+}
+
 /* ---- who may pass ---- */
 
 /* The name of "name:port", "[v6]:port" or either without a port. */
@@ -158,6 +184,7 @@ static void submit_request(struct door *d, struct conn *c, const struct grant *g
                            struct str text)
 {
     struct core_input *in = core_input_new(CORE_REQUEST, conn_peer(c));
+    in->bytes = text.n;
     in->request = rpc_request_new(in->peer, g, is_socket, text,
                                   (unsigned)option_get(d->options, net, json_depth_max));
     d->submit(d->ctx, in);
@@ -199,7 +226,8 @@ static bool read_stream_params(const struct http_head *head, struct subscribe *r
     bool has_conversation = http_query_get(head->query, "conversation", &conversation),
          has_after = http_query_get(head->query, "after", &after);
     int64_t in_query, in_header;
-    bool ok = read_number(buf_str(&conversation), has_conversation, &ret->conversation) &&
+    bool ok = !conversation.overflow && !after.overflow && /* too long to be a number */
+              read_number(buf_str(&conversation), has_conversation, &ret->conversation) &&
               read_number(buf_str(&after), has_after, &in_query) &&
               read_number(head->last_event_id, head->last_event_id.n > 0, &in_header);
     if (ok && !has_conversation)
@@ -227,7 +255,7 @@ static void serve_events(struct door *d, struct conn *c, const struct http_head 
     if (ask.conversation == SUBSCRIBE_ALL && g.conversation)
         ask.conversation = g.conversation;
     if (ask.conversation != SUBSCRIBE_ALL && !grant_sees(&g, ask.conversation)) {
-        refuse(d, c, 404, "", "there is no such conversation");
+        refuse_conversation(c, ask.conversation);
         return;
     }
     ask.hides_server_log = g.scope != SCOPE_OPERATOR;
@@ -273,12 +301,9 @@ static const struct route {
     enum http_method method;
     void (*serve)(struct door *d, struct conn *c, const struct http_head *head, struct str body);
 } routes[] = {
-    {"/rpc", HTTP_POST, serve_rpc},
-    {"/ws", HTTP_GET, serve_socket},
-    {"/events", HTTP_GET, serve_events},
-    {"/healthz", HTTP_GET, serve_healthz},
-    {"/readyz", HTTP_GET, serve_readyz},
-    {"/metrics", HTTP_GET, serve_metrics},
+    {"/rpc", HTTP_POST, serve_rpc},      {"/ws", HTTP_GET, serve_socket},
+    {"/events", HTTP_GET, serve_events}, {"/healthz", HTTP_GET, serve_healthz},
+    {"/readyz", HTTP_GET, serve_readyz}, {"/metrics", HTTP_GET, serve_metrics},
 };
 
 static const struct route *find_route(struct str path)
@@ -298,6 +323,13 @@ static bool method_fits(const struct route *route, enum http_method method)
     return method == route->method;
 }
 
+static const char *allow_header(const struct route *route)
+{
+    if (route->method == HTTP_POST)
+        return "Allow: POST\r\n";
+    return method_fits(route, HTTP_HEAD) ? "Allow: GET, HEAD\r\n" : "Allow: GET\r\n";
+}
+
 void door_request(void *ctx, struct conn *c, const struct http_head *head, struct str body)
 {
     struct door *d = ctx;
@@ -309,10 +341,9 @@ void door_request(void *ctx, struct conn *c, const struct http_head *head, struc
     else if (!route)
         refuse(d, c, 404, "", "there is nothing at this path");
     else if (!method_fits(route, head->method))
-        refuse(d, c, 405, route->method == HTTP_POST ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n",
-               "this path has another method");
+        refuse(d, c, 405, allow_header(route), "this path has another method");
     else if (d->is_stopping)
-        refuse(d, c, 503, "Retry-After: 1\r\n", "the server is shutting down");
+        refuse_stopping(c);
     else
         route->serve(d, c, head, body);
 }

@@ -24,7 +24,9 @@
 #include "server/folder.h"
 #include "server/metrics.h"
 
-enum { INPUTS_PER_TICK_MAX = 1024, CLOSE_WAIT_US = 3000000, SPARE_FDS = 64 };
+/* A tick holds all it reads and writes in memory until its commit. */
+enum { INPUTS_PER_TICK_MAX = 1024, INPUT_BYTES_PER_TICK_MAX = 16 << 20 };
+enum { CLOSE_WAIT_US = 3000000, SPARE_FDS = 64 };
 
 struct inputs {
     struct core_input *first, *last;
@@ -34,10 +36,10 @@ struct exchange {
     pthread_mutex_t mutex;
     pthread_cond_t has_input;
     struct inputs inputs;
-    bool stop;             /* net → core: finish what is here, then end */
+    bool stop; /* net → core: finish what is here, then end */
     struct outbox out;
-    bool core_has_ended;   /* core → net */
-    bool tokens_changed;   /* core → net */
+    bool core_has_ended; /* core → net */
+    bool tokens_changed; /* core → net */
     struct core_stats core_stats;
     struct store_stats store_stats;
     bool is_writable;
@@ -75,17 +77,20 @@ static void inputs_add(struct inputs *list, struct core_input *in)
 
 static struct core_input *take_some(struct inputs *list)
 {
-    struct core_input *first = list->first, *in = first;
-    for (int i = 1; in && i < INPUTS_PER_TICK_MAX; i++)
-        in = in->next;
-    if (!in) {
-        *list = (struct inputs){0};
-        return first;
+    struct core_input *first = list->first, *last = first;
+    if (!first)
+        return NULL;
+    size_t bytes = first->bytes;
+    for (int i = 1; last->next && i < INPUTS_PER_TICK_MAX; i++) {
+        bytes += last->next->bytes;
+        if (bytes > INPUT_BYTES_PER_TICK_MAX)
+            break;
+        last = last->next;
     }
-    list->first = in->next;
+    list->first = last->next;
     if (!list->first)
         list->last = NULL;
-    in->next = NULL;
+    last->next = NULL;
     return first;
 }
 
@@ -130,6 +135,9 @@ static void *core_main(void *arg)
         more = core_idle(s->core, &out);
         hand_over_output(s, &out);
     }
+    struct outbox last = {0};
+    core_stop(s->core, &last);
+    hand_over_output(s, &last);
     pthread_mutex_lock(&s->x.mutex);
     s->x.core_has_ended = true;
     pthread_mutex_unlock(&s->x.mutex);
@@ -198,8 +206,7 @@ static void close_streams(struct server *s)
 {
     s->core_runs = false;
     net_shut_down(s->net);
-    loop_timer_set(s->loop, &s->close_timer, loop_now_us(s->loop) + CLOSE_WAIT_US,
-                   give_up_waiting);
+    loop_timer_set(s->loop, &s->close_timer, loop_now_us(s->loop) + CLOSE_WAIT_US, give_up_waiting);
 }
 
 static void core_has_output(void *ctx)
@@ -294,6 +301,15 @@ static void tokens_changed(void *ctx, struct store *store)
     pthread_mutex_unlock(&s->x.mutex);
 }
 
+static int open_auth(struct server *s, struct err *err)
+{
+    _cleanup_buf_ struct buf token = BUF_INIT(512);
+    int r = folder_operator_token(s->config->data_folder, &token, err);
+    if (r == 0)
+        s->auth = auth_new(buf_str(&token));
+    return r;
+}
+
 static int open_core(struct server *s, struct err *err)
 {
     const struct server_config *config = s->config;
@@ -305,7 +321,11 @@ static int open_core(struct server *s, struct err *err)
     int r = store_open(url, NULL, clock_kernel.wall_ms(NULL), &store, err);
     if (r < 0)
         return r;
+    /* From here on the folder is ours alone: of two servers that start in a new one, the one that
+     * goes on has made the token. */
     r = greatest_stored_time(store, &greatest_ms, err);
+    if (r == 0)
+        r = open_auth(s, err);
     if (r < 0) {
         store_close(store);
         return r;
@@ -322,15 +342,6 @@ static int open_core(struct server *s, struct err *err)
                                      .tokens_changed = tokens_changed,
                                      .ctx = s};
     return core_new(&core, &s->core, err);
-}
-
-static int open_auth(struct server *s, struct err *err)
-{
-    _cleanup_buf_ struct buf token = BUF_INIT(512);
-    int r = folder_operator_token(s->config->data_folder, &token, err);
-    if (r == 0)
-        s->auth = auth_new(buf_str(&token));
-    return r;
 }
 
 static int open_net(struct server *s, int *ret_port, struct err *err)
@@ -398,9 +409,7 @@ static int start(struct server *s, struct err *err)
     if (r == 0)
         r = watch_signals(s, err);
     if (r == 0)
-        r = open_auth(s, err);
-    if (r == 0)
-        r = open_core(s, err); /* from here on the folder is ours alone */
+        r = open_core(s, err);
     if (r < 0)
         return r;
     folder_remove_server(s->config->data_folder); /* of a server that was killed */
@@ -413,6 +422,17 @@ static int start(struct server *s, struct err *err)
     REQUIRE(pthread_create(&s->core_thread, NULL, core_main, s) == 0);
     s->core_runs = true;
     return announce(s, port, err);
+}
+
+/* What came when the core had ended: connections that closed. */
+static void release_inputs(struct inputs *list)
+{
+    struct core_input *in;
+    while ((in = take_some(list)))
+        for (struct core_input *next; in; in = next) {
+            next = in->next;
+            core_input_free(in);
+        }
 }
 
 static void stop_core(struct server *s)
@@ -440,6 +460,7 @@ int server_run(const struct server_config *config, struct err *err)
     }
     s.net = net_free(s.net);
     s.core = core_free(s.core);
+    release_inputs(&s.x.inputs);
     outbox_release(&s.x.out);
     s.auth = auth_free(s.auth);
     s.tls = tls_free(s.tls);

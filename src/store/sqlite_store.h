@@ -48,6 +48,8 @@ enum savepoint {
     SAVEPOINT_NONE,
     SAVEPOINT_ASKED, /* nothing written since store_savepoint() */
     SAVEPOINT_REAL,
+    SAVEPOINT_WAIVED, /* one write may follow without it */
+    SAVEPOINT_SPENT,  /* and has: nothing of this request can be undone any more */
 };
 
 enum query_state { QUERY_IDLE, QUERY_READY, QUERY_STEPPED };

@@ -68,13 +68,12 @@
     X(LOG_INDEX_EVENTS, WRITE,                                                                     \
       "INSERT INTO log_by_seq (conversation, seq, id)"                                             \
       " SELECT conversation, seq, id FROM conversation_events"                                     \
-      " WHERE id > (SELECT id FROM cursors WHERE name = 'log_index') AND id <= ?1"                 \
-      " ORDER BY conversation, seq")                                                               \
+      " WHERE id > (SELECT id FROM cursors WHERE name = 'log_index') AND id <= ?1")                \
     X(LOG_INDEX_REQUESTS, WRITE,                                                                   \
       "INSERT INTO log_by_request (conversation, agent_id, client_request_id, id)"                 \
       " SELECT conversation, agent_id, client_request_id, id FROM conversation_events"             \
       " WHERE id > (SELECT id FROM cursors WHERE name = 'log_index') AND id <= ?1"                 \
-      " AND client_request_id IS NOT NULL ORDER BY conversation, agent_id, client_request_id")     \
+      " AND client_request_id IS NOT NULL")                                                        \
     X(LOG_INDEX_CURSOR, WRITE, "UPDATE cursors SET id = ?1 WHERE name = 'log_index'")              \
     X(EVENT_LAST, READ, "SELECT MAX(id) FROM conversation_events")                                 \
     X(ATTACHMENT_INSERT, WRITE,                                                                    \

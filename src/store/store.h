@@ -71,6 +71,9 @@ void store_rollback(struct store *s);
 bool store_in_transaction(const struct store *s);
 
 int store_savepoint(struct store *s, struct err *err);
+/* The next write is the only one of this request, and nothing after it can fail: it needs no
+ * savepoint, since a statement that fails undoes itself. No-op if the request has written. */
+void store_waive_savepoint(struct store *s);
 int store_release(struct store *s, struct err *err);
 void store_rollback_savepoint(struct store *s);
 

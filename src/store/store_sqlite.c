@@ -168,6 +168,12 @@ int store_savepoint(struct store *s, struct err *err)
     return 0;
 }
 
+void store_waive_savepoint(struct store *s)
+{
+    if (s->savepoint == SAVEPOINT_ASKED)
+        s->savepoint = SAVEPOINT_WAIVED;
+}
+
 int store_release(struct store *s, struct err *err)
 {
     REQUIRE(s->savepoint != SAVEPOINT_NONE);
@@ -181,7 +187,7 @@ int store_release(struct store *s, struct err *err)
 
 void store_rollback_savepoint(struct store *s)
 {
-    REQUIRE(s->savepoint != SAVEPOINT_NONE);
+    REQUIRE(s->savepoint != SAVEPOINT_NONE && s->savepoint != SAVEPOINT_SPENT);
     bool real = s->savepoint == SAVEPOINT_REAL;
     s->savepoint = SAVEPOINT_NONE;
     if (!real || s->transaction == TRANSACTION_LOST)
@@ -253,6 +259,7 @@ static int before_write(struct store *s)
             return rc;
         s->savepoint = SAVEPOINT_REAL;
     }
+    REQUIRE(s->savepoint != SAVEPOINT_SPENT);
     s->wrote = true;
     return SQLITE_OK;
 }
@@ -279,8 +286,11 @@ int query_step(struct query *q, struct err *err)
         rc = sqlite3_step(q->stmt);
     if (rc == SQLITE_ROW)
         return STORE_ROW;
-    if (rc == SQLITE_DONE && write)
+    if (rc == SQLITE_DONE && write) {
         s->stats.rows += (uint64_t)sqlite3_changes64(s->db);
+        if (s->savepoint == SAVEPOINT_WAIVED)
+            s->savepoint = SAVEPOINT_SPENT;
+    }
     int r = rc == SQLITE_DONE ? STORE_DONE : fail(s, rc, write ? DOING_WRITE : DOING_READ, err);
     query_end(q);
     return r;

@@ -211,7 +211,8 @@ def test_signals_shut_it_down_cleanly_with_a_reason():
 
 
 def test_a_second_signal_ends_it_at_once():
-    s = Server(args=["--set", "net.out_bytes_max=65536", "--set", "net.body_bytes_max=65536"]).start()
+    s = Server(env={"REEVE_NET_OUT_BYTES_MAX": "65536", "REEVE_NET_BODY_BYTES_MAX": "65536"})
+    s.start()
     c = s.talk()
     with s.socket(receive_buffer=4096) as stuck:
         stuck.subscribe(conversation=c, afterSeq=0)
