@@ -5,26 +5,33 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 
-/* Where we are, for messages: "agents[1].role". Tables nest three deep and name what they know in
- * few letters; a name of the peer's is cut to 64 bytes. */
+/*
+ * Where we are: a chain of frames on the stack, written out ("agents[1].role") only when something
+ * is wrong there.
+ */
 struct path {
-    char text[256];
+    const struct path *above; /* NULL: the params themselves */
+    struct str name;          /* of a member; p == NULL: an item of a list */
+    size_t item;
 };
 
-static struct path path_member(const struct path *p, const char *name)
-{
-    struct path sub;
-    snprintf(sub.text, sizeof sub.text, "%.150s%s%.64s", p->text, p->text[0] ? "." : "", name);
-    return sub;
-}
+enum { PATH_BYTES_MAX = 256, NAME_SHOWN_MAX = 64 };
 
-static struct path path_item(const struct path *p, size_t i)
+static void path_write(const struct path *p, struct buf *out)
 {
-    struct path sub;
-    snprintf(sub.text, sizeof sub.text, "%.200s[%zu]", p->text, i);
-    return sub;
+    if (!p->above)
+        return;
+    path_write(p->above, out);
+    if (!p->name.p) {
+        buf_addf(out, "[%zu]", p->item);
+        return;
+    }
+    if (out->len)
+        buf_addc(out, '.');
+    buf_add(out, p->name.p, MIN(p->name.n, (size_t)NAME_SHOWN_MAX));
 }
 
 _printf_(3, 4) static int refuse(struct err *err, const struct path *p, const char *fmt, ...)
@@ -34,8 +41,11 @@ _printf_(3, 4) static int refuse(struct err *err, const struct path *p, const ch
     va_start(ap, fmt);
     vsnprintf(reason, sizeof reason, fmt, ap);
     va_end(ap);
-    err_set(err, ERR_INVALID_PARAMS, "%s: %s", p->text[0] ? p->text : "params", reason);
-    err_str(err, "path", str_of(p->text));
+    _cleanup_buf_ struct buf path = BUF_INIT(PATH_BYTES_MAX);
+    path_write(p, &path);
+    struct str where = buf_str(&path);
+    err_set(err, ERR_INVALID_PARAMS, "%s: %s", where.n ? where.p : "params", reason);
+    err_str(err, "path", where);
     return err_str(err, "reason", str_of(reason));
 }
 
@@ -118,20 +128,16 @@ static int check_fields(const struct param *table, bool is_open, const struct js
         const struct param *row = find_row(table, v->key);
         if (!row && is_open)
             continue;
-        if (!row) {
-            char name[65];
-            snprintf(name, sizeof name, "%.*s", STR_ARG(v->key));
-            struct path sub = path_member(p, name);
+        struct path sub = {.above = p, .name = v->key};
+        if (!row)
             return refuse(err, &sub, "is not known here");
-        }
-        struct path sub = path_member(p, row->name);
         int r = check_value(row, v, &sub, err);
         if (r < 0)
             return r;
     }
     for (const struct param *row = table; row->name; row++)
         if (row->required && !json_get(object, row->name)) {
-            struct path sub = path_member(p, row->name);
+            struct path sub = {.above = p, .name = str_of(row->name)};
             return refuse(err, &sub, "is required");
         }
     return 0;
@@ -149,7 +155,7 @@ static int check_list(const struct param *row, const struct json *v, const struc
     const struct param of_objects = {.type = PARAM_OBJECT, .fields = row->fields};
     size_t i = 0;
     JSON_FOREACH (item, v) {
-        struct path sub = path_item(p, i++);
+        struct path sub = {.above = p, .item = i++};
         r = check_value(row->item ? row->item : &of_objects, item, &sub, err);
         if (r < 0)
             return r;
@@ -187,7 +193,7 @@ static int check_value(const struct param *row, const struct json *v, const stru
 int params_check(const struct param *table, const struct json *params, struct err *err)
 {
     static const struct json nothing = {.type = JSON_OBJECT};
-    struct path top = {""};
+    static const struct path top = {.above = NULL};
     if (!params)
         params = &nothing;
     if (params->type != JSON_OBJECT)
