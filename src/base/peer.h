@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 
@@ -25,6 +26,7 @@ struct peer {
     atomic_bool wants_drain; /* set by the core: tell me when queued_bytes has fallen */
     size_t high_water_bytes;
     void *conn;              /* net thread only; NULL once closed */
+    uint64_t passed_over_in; /* core thread only: the tick that left a request of it for later */
 };
 
 struct peer *peer_new(void *conn, size_t high_water_bytes);

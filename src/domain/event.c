@@ -1,6 +1,8 @@
 /* event.c: see event.h. */
 #include "domain/event.h"
 
+#include "base/names.h"
+
 static const char *const type_names[] = {
 #define X(name, text) [EVENT_##name] = text,
     EVENT_TYPE_LIST(X)
@@ -15,16 +17,6 @@ static const char *const finality_names[] = {
 };
 _Static_assert(ARRAY_LEN(finality_names) == FINALITY_COUNT, "a name for each finality");
 
-static bool name_parse(const char *const *names, size_t count, struct str s, int *ret)
-{
-    for (size_t i = 0; i < count; i++)
-        if (str_is(s, names[i])) {
-            *ret = (int)i;
-            return true;
-        }
-    return false;
-}
-
 const char *event_type_name(enum event_type type)
 {
     return type_names[type];
@@ -32,11 +24,10 @@ const char *event_type_name(enum event_type type)
 
 bool event_type_parse(struct str s, enum event_type *ret)
 {
-    int i;
-    if (!name_parse(type_names, ARRAY_LEN(type_names), s, &i))
-        return false;
-    *ret = (enum event_type)i;
-    return true;
+    int i = names_find(type_names, EVENT_TYPE_COUNT, s);
+    if (i >= 0)
+        *ret = (enum event_type)i;
+    return i >= 0;
 }
 
 const char *finality_name(enum finality finality)
@@ -46,11 +37,10 @@ const char *finality_name(enum finality finality)
 
 bool finality_parse(struct str s, enum finality *ret)
 {
-    int i;
-    if (!name_parse(finality_names, ARRAY_LEN(finality_names), s, &i))
-        return false;
-    *ret = (enum finality)i;
-    return true;
+    int i = names_find(finality_names, FINALITY_COUNT, s);
+    if (i >= 0)
+        *ret = (enum finality)i;
+    return i >= 0;
 }
 
 int event_from_row(struct query *q, struct event *ret, struct err *err)

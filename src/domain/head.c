@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/names.h"
 #include "domain/log_index.h"
 #include "domain/work.h"
 
@@ -38,14 +39,6 @@ static const char *const stop_reason_names[] = {
 };
 _Static_assert(ARRAY_LEN(stop_reason_names) == STOP_REASON_COUNT, "a name for each reason");
 
-static int name_index(const char *const *names, int count, struct str s)
-{
-    for (int i = 0; i < count; i++)
-        if (str_is(s, names[i]))
-            return i;
-    return -1;
-}
-
 const char *conversation_status_name(enum conversation_status status)
 {
     return status_names[status];
@@ -53,7 +46,7 @@ const char *conversation_status_name(enum conversation_status status)
 
 bool conversation_status_parse(struct str s, enum conversation_status *ret)
 {
-    int i = name_index(status_names, CONVERSATION_STATUS_COUNT, s);
+    int i = names_find(status_names, CONVERSATION_STATUS_COUNT, s);
     if (i >= 0)
         *ret = (enum conversation_status)i;
     return i >= 0;
@@ -66,7 +59,7 @@ const char *outcome_name(enum outcome outcome)
 
 bool outcome_parse(struct str s, enum outcome *ret)
 {
-    int i = name_index(outcome_names, OUTCOME_COUNT, s);
+    int i = names_find(outcome_names, OUTCOME_COUNT, s);
     if (i >= 0)
         *ret = (enum outcome)i;
     return i >= 0;
@@ -96,8 +89,8 @@ static int head_from_row(struct query *q, int64_t conversation, struct head *ret
 {
     *ret = (struct head){
         .conversation = conversation,
-        .outcome = (enum outcome)name_index(outcome_names, OUTCOME_COUNT, query_get_text(q, 1)),
-        .stop_reason = (enum stop_reason)name_index(stop_reason_names, STOP_REASON_COUNT,
+        .outcome = (enum outcome)names_find(outcome_names, OUTCOME_COUNT, query_get_text(q, 1)),
+        .stop_reason = (enum stop_reason)names_find(stop_reason_names, STOP_REASON_COUNT,
                                                     query_get_text(q, 2)),
         .max_turns = query_get_int(q, 4),
         .session_wall_clock_seconds = limit_column(q, 5),

@@ -20,9 +20,9 @@ enum { NONE = -1 };
 
 struct entry {
     int64_t id, conversation, seq;
-    int64_t request;       /* its key in `requests`; 0: none */
-    int32_t next;          /* of the same conversation, or NONE */
-    int32_t older_request; /* with the same key, or NONE */
+    int64_t request;        /* its key in `requests`; 0: none */
+    int32_t previous, next; /* of the same conversation, or NONE */
+    int32_t older_request;  /* with the same key, or NONE */
 };
 
 /* The part of the tail that belongs to one conversation. */
@@ -76,6 +76,7 @@ void log_index_add(struct log_index *x, const struct event *e, struct str reques
     *n = (struct entry){.id = e->id,
                         .conversation = e->conversation,
                         .seq = e->seq,
+                        .previous = NONE,
                         .next = NONE,
                         .older_request = NONE};
     struct span *span = map_get(&x->conversations, e->conversation);
@@ -86,6 +87,7 @@ void log_index_add(struct log_index *x, const struct event *e, struct str reques
     } else {
         REQUIRE(x->entries[span->last].seq + 1 == e->seq);
         x->entries[span->last].next = i;
+        n->previous = span->last;
         span->last = i;
     }
     if (request.p) {
@@ -108,15 +110,6 @@ bool log_index_next_conversation(const struct log_index *x, size_t *i, int64_t *
     return span != NULL;
 }
 
-/* The entry before `i` in its conversation; only undo needs it, so it is searched for. */
-static int32_t previous_in_span(const struct log_index *x, const struct span *span, int32_t i)
-{
-    int32_t p = span->first;
-    while (x->entries[p].next != i)
-        p = x->entries[p].next;
-    return p;
-}
-
 static void remove_last(struct log_index *x)
 {
     int32_t i = (int32_t)--x->count;
@@ -125,7 +118,7 @@ static void remove_last(struct log_index *x)
     if (span->first == i) {
         free(map_remove(&x->conversations, e->conversation));
     } else {
-        span->last = previous_in_span(x, span, i);
+        span->last = e->previous;
         x->entries[span->last].next = NONE;
     }
     if (e->request && e->older_request == NONE)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/names.h"
 #include "base/random.h"
 #include "domain/work.h"
 
@@ -20,12 +21,10 @@ const char *scope_name(enum scope scope)
 
 bool scope_parse(struct str s, enum scope *ret)
 {
-    for (int i = 0; i < SCOPE_COUNT; i++)
-        if (str_is(s, scope_names[i])) {
-            *ret = (enum scope)i;
-            return true;
-        }
-    return false;
+    int i = names_find(scope_names, SCOPE_COUNT, s);
+    if (i >= 0)
+        *ret = (enum scope)i;
+    return i >= 0;
 }
 
 bool grant_sees(const struct grant *g, int64_t conversation)

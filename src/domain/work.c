@@ -143,13 +143,14 @@ static void undo_request(struct work *w)
 
 int work_request_end(struct work *w, bool ok, struct err *err)
 {
-    int r = 0;
-    if (ok)
-        r = store_release(w->store, err);
-    if (!ok || r < 0) {
+    if (!ok) {
         undo_request(w);
         store_rollback_savepoint(w->store);
+        return 0;
     }
+    int r = store_release(w->store, err);
+    if (r < 0)
+        undo_request(w); /* and the store has given up the whole tick */
     return r;
 }
 

@@ -449,8 +449,8 @@ bool subscriptions_pump(struct subscriptions *s, struct outbox *out)
         else if (read_page(s, sub, out, &err) < 0) {
             log_error("follow", "subscription_failed", "subscription=%lld reason=%s",
                       (long long)sub->number, log_quote(str_of(err.message)));
-            give_up(s, sub, MESSAGE_CLOSE, "the log cannot be read",
-                    out); /* rather that than a hole */
+            /* Rather that than a hole. */
+            give_up(s, sub, MESSAGE_CLOSE, "the log cannot be read", out);
         }
     }
     return !TAILQ_EMPTY(&s->behind);

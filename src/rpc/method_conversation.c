@@ -76,9 +76,7 @@ static int refuse_agent(struct err *err, size_t i, const char *reason)
 {
     char path[48];
     snprintf(path, sizeof path, "agents[%zu].role", i);
-    err_set(err, ERR_INVALID_PARAMS, "%s: %s", path, reason);
-    err_str(err, "path", str_of(path));
-    return err_str(err, "reason", str_of(reason));
+    return params_refuse(err, path, reason);
 }
 
 static int read_agents(struct method_context *c, const struct agent_spec **ret, size_t *ret_count,
@@ -118,9 +116,7 @@ static int read_starting_role(struct method_context *c, struct conversation_spec
     for (size_t i = 0; i < spec->agent_count; i++)
         if (str_eq(spec->agents[i].role, role))
             return 0;
-    err_set(err, ERR_INVALID_PARAMS, "startingRole: is not one of agents");
-    err_str(err, "path", STR("startingRole"));
-    return err_str(err, "reason", STR("is not one of agents"));
+    return params_refuse(err, "startingRole", "is not one of agents");
 }
 
 int method_conversation_create(struct method_context *c, struct json_out *out, struct err *err)

@@ -64,13 +64,6 @@ int method_event_list(struct method_context *c, struct json_out *out, struct err
     return r;
 }
 
-static int refuse(struct err *err, const char *path, const char *reason)
-{
-    err_set(err, ERR_INVALID_PARAMS, "%s: %s", path, reason);
-    err_str(err, "path", str_of(path));
-    return err_str(err, "reason", str_of(reason));
-}
-
 static unsigned read_types(const struct json *list)
 {
     unsigned types = 0;
@@ -97,9 +90,9 @@ int method_event_subscribe(struct method_context *c, struct json_out *out, struc
     if (!c->request->is_socket)
         return err_set(err, ERR_INVALID_REQUEST, "subscriptions need a WebSocket (or GET /events)");
     if (ask.after_seq >= 0 && ask.after_id >= 0)
-        return refuse(err, "afterId", "not together with afterSeq");
+        return params_refuse(err, "afterId", "not together with afterSeq");
     if (ask.after_seq >= 0 && ask.conversation == SUBSCRIBE_ALL)
-        return refuse(err, "afterSeq", "only with conversation");
+        return params_refuse(err, "afterSeq", "only with conversation");
     if (ask.conversation == SUBSCRIBE_ALL && c->grant->conversation)
         ask.conversation = c->grant->conversation;
     int64_t number;

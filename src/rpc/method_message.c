@@ -101,9 +101,7 @@ static int refuse_attachment(struct err *err, size_t i, const char *member, cons
 {
     char path[64];
     snprintf(path, sizeof path, "attachments[%zu].%s", i, member);
-    err_set(err, ERR_INVALID_PARAMS, "%s: %s", path, reason);
-    err_str(err, "path", str_of(path));
-    return err_str(err, "reason", str_of(reason));
+    return params_refuse(err, path, reason);
 }
 
 static int read_content(struct method_context *c, const struct json *item, size_t i,
@@ -218,11 +216,8 @@ static int read_outcome(struct method_context *c, struct append *a, struct err *
                                                [OUTCOME_CANCELED] = STOP_CANCELED_BY_CLIENT,
                                                [OUTCOME_FAILED] = STOP_FAILED};
     const struct json *outcome = params_get(c->params, "outcome");
-    if (outcome && a->finality != FINALITY_CONVERSATION) {
-        err_set(err, ERR_INVALID_PARAMS, "outcome: only with finality conversation");
-        err_str(err, "path", STR("outcome"));
-        return err_str(err, "reason", STR("only with finality conversation"));
-    }
+    if (outcome && a->finality != FINALITY_CONVERSATION)
+        return params_refuse(err, "outcome", "only with finality conversation");
     a->outcome = OUTCOME_COMPLETED;
     if (outcome)
         outcome_parse(params_str(outcome, "status"), &a->outcome);

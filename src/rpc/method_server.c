@@ -33,11 +33,8 @@ int method_server_backup(struct method_context *c, struct json_out *out, struct 
 {
     (void)out;
     struct str path = params_str(c->params, "path");
-    if (path.p[0] != '/') {
-        err_set(err, ERR_INVALID_PARAMS, "path: must be absolute");
-        err_str(err, "path", STR("path"));
-        return err_str(err, "reason", STR("must be absolute"));
-    }
+    if (path.p[0] != '/')
+        return params_refuse(err, "path", "must be absolute");
     int r = c->host->begin_backup(c->host->ctx, c->request, c->call, path, err);
     return r < 0 ? r : METHOD_PARKED;
 }

@@ -25,26 +25,19 @@ const struct param params_token_revoke[] = {
     PARAMS_END,
 };
 
-static int refuse(struct err *err, const char *path, const char *reason)
-{
-    err_set(err, ERR_INVALID_PARAMS, "%s: %s", path, reason);
-    err_str(err, "path", str_of(path));
-    return err_str(err, "reason", str_of(reason));
-}
-
 /* Which bindings each scope needs and may have. */
 static int check_bindings(const struct grant *g, struct err *err)
 {
     bool agent = g->scope == SCOPE_AGENT, machine = g->scope == SCOPE_MACHINE;
     if (agent && !g->conversation)
-        return refuse(err, "conversation", "is required for scope agent");
+        return params_refuse(err, "conversation", "is required for scope agent");
     if (agent != (g->role[0] != '\0'))
-        return refuse(err, "role", agent ? "is required for scope agent" : "is for scope agent");
+        return params_refuse(err, "role", agent ? "is required for scope agent" : "is for scope agent");
     if (machine != (g->machine[0] != '\0'))
-        return refuse(err, "machine",
+        return params_refuse(err, "machine",
                       machine ? "is required for scope machine" : "is for scope machine");
     if (g->conversation && !agent && g->scope != SCOPE_READ)
-        return refuse(err, "conversation", "is for scope agent or read");
+        return params_refuse(err, "conversation", "is for scope agent or read");
     return 0;
 }
 
@@ -59,7 +52,7 @@ static int read_grant(struct method_context *c, struct grant *ret, struct err *e
     snprintf(ret->machine, sizeof ret->machine, "%.*s",
              STR_ARG(params_name(c->arena, c->params, "machine")));
     if (ttl.p && (!clock_parse_duration(ttl, &ttl_ms) || ttl_ms <= 0))
-        return refuse(err, "ttl", "must be a duration such as 90s, 10m or 4h");
+        return params_refuse(err, "ttl", "must be a duration such as 90s, 10m or 4h");
     if (ttl.p)
         ret->expires_ms = c->work->now_ms + ttl_ms;
     return check_bindings(ret, err);

@@ -34,6 +34,13 @@ static void path_write(const struct path *p, struct buf *out)
     buf_add(out, p->name.p, MIN(p->name.n, (size_t)NAME_SHOWN_MAX));
 }
 
+int params_refuse(struct err *err, const char *path, const char *reason)
+{
+    err_set(err, ERR_INVALID_PARAMS, "%s: %s", path[0] ? path : "params", reason);
+    err_str(err, "path", str_of(path));
+    return err_str(err, "reason", str_of(reason));
+}
+
 _printf_(3, 4) static int refuse(struct err *err, const struct path *p, const char *fmt, ...)
 {
     char reason[160];
@@ -44,9 +51,7 @@ _printf_(3, 4) static int refuse(struct err *err, const struct path *p, const ch
     _cleanup_buf_ struct buf path = BUF_INIT(PATH_BYTES_MAX);
     path_write(p, &path);
     struct str where = buf_str(&path);
-    err_set(err, ERR_INVALID_PARAMS, "%s: %s", where.n ? where.p : "params", reason);
-    err_str(err, "path", where);
-    return err_str(err, "reason", str_of(reason));
+    return params_refuse(err, where.p, reason);
 }
 
 static int check_value(const struct param *row, const struct json *v, const struct path *p,

@@ -44,6 +44,9 @@ struct param {
 /* `params` may be NULL (absent): then nothing may be required. */
 int params_check(const struct param *table, const struct json *params, struct err *err);
 
+/* For what a table cannot say: ERR_INVALID_PARAMS at this path, for this reason. */
+int params_refuse(struct err *err, const char *path, const char *reason);
+
 /* Reading what was checked. Absent or null: the fallback. */
 bool params_has(const struct json *params, const char *name);
 int64_t params_int(const struct json *params, const char *name, int64_t fallback);

@@ -55,11 +55,8 @@ static int find_key(struct rpc_call *call, struct err *err)
 {
     struct str own = params_str(call->params, "clientRequestId"),
                general = params_str(call->params, "idempotencyKey");
-    if (own.p && general.p && !str_eq(own, general)) {
-        err_set(err, ERR_INVALID_PARAMS, "clientRequestId and idempotencyKey differ");
-        err_str(err, "path", STR("idempotencyKey"));
-        return err_str(err, "reason", STR("differs from clientRequestId"));
-    }
+    if (own.p && general.p && !str_eq(own, general))
+        return params_refuse(err, "idempotencyKey", "differs from clientRequestId");
     call->key.id = own.p ? own : general;
     if (call->key.id.p) {
         static const char *const skip[] = {"clientRequestId", "idempotencyKey", NULL};

@@ -48,7 +48,8 @@ struct rpc_request {
     bool is_batch;
     size_t count, parked;
     struct rpc_call *calls;
-    size_t result_bytes; /* of the calls executed so far */
+    size_t result_bytes;   /* of the calls executed so far */
+    size_t reserved_bytes; /* of them, counted against the peer until the reply is */
 };
 
 /* Never fails: what is wrong with the text is in the calls. Copies the text. Takes a ref of peer. */

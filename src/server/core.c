@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "domain/idempotency.h"
 
-enum { BACKUP_PAGES_PER_STEP = 64 };
+enum { BACKUP_PAGES_PER_STEP = 64, TICK_RESULT_BYTES_MAX = 32 << 20 };
 #define PRUNE_EVERY_MS 60000
 
 /* A backup under way, and the call that waits for it. */
@@ -32,6 +32,9 @@ struct core {
     struct subscriptions *subscriptions;
     struct rpc_host host;
     struct backup backup;
+    struct core_input *later, *later_last; /* requests that wait for room: pass_over() */
+    size_t result_bytes;                   /* of this tick */
+    bool wants_tick;                       /* some of `later` could run at once */
     int64_t started_ms, pruned_ms;
     struct core_stats stats;
 };
@@ -104,11 +107,8 @@ static int host_advance_clock(void *ctx, int64_t ms, struct err *err)
     struct core *c = ctx;
     if (!c->config.clock->manual)
         return err_set(err, ERR_FORBIDDEN, "the clock is real; start with --clock=manual");
-    if (ms > CLOCK_MS_MAX - c->work.now_ms) {
-        err_set(err, ERR_INVALID_PARAMS, "ms: goes beyond the year 9999");
-        err_str(err, "path", STR("ms"));
-        return err_str(err, "reason", STR("goes beyond the year 9999"));
-    }
+    if (ms > CLOCK_MS_MAX - c->work.now_ms)
+        return params_refuse(err, "ms", "goes beyond the year 9999");
     clock_advance(c->config.clock, ms);
     c->work.now_ms = clock_now_ms(c->config.clock);
     work_mark_written(&c->work); /* the time reached is stored */
@@ -140,20 +140,6 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
     return 0;
 }
 
-struct core *core_free(struct core *c)
-{
-    if (!c)
-        return NULL;
-    store_backup_free(c->backup.copy);
-    rpc_request_free(c->backup.request);
-    free(c->backup.path);
-    subscriptions_free(c->subscriptions);
-    work_release(&c->work);
-    store_close(c->config.store);
-    free(c);
-    return NULL;
-}
-
 const struct core_stats *core_stats(const struct core *c)
 {
     return &c->stats;
@@ -173,6 +159,8 @@ bool core_is_writable(const struct core *c)
 
 static void reply(struct core *c, struct rpc_request *r, struct outbox *out)
 {
+    atomic_fetch_sub(&r->peer->queued_bytes, r->reserved_bytes);
+    r->reserved_bytes = 0;
     struct buf body = BUF_INIT(RPC_REPLY_BYTES_MAX);
     int status = rpc_write_reply(r, &body);
     for (size_t i = 0; i < r->count; i++)
@@ -210,13 +198,40 @@ static void note_peer(struct core *c, const struct core_input *in)
         subscriptions_drained(c->subscriptions, in->peer);
 }
 
+/*
+ * Answers are held until the commit, so what they may take is bounded twice. A peer whose answers
+ * wait to be read, or would, gets no more of them: its requests stay until it has room (it is told
+ * to tell us: peer_has_room). And a tick that has made many bytes leaves the rest to the next one.
+ * A peer's requests keep their order: once one was passed over, so are those behind it.
+ */
+static bool pass_over(struct core *c, const struct core_input *in)
+{
+    struct peer *p = in->peer;
+    if (in->kind != CORE_REQUEST || atomic_load(&p->is_closed))
+        return false;
+    bool is_full = c->result_bytes >= TICK_RESULT_BYTES_MAX;
+    if (!is_full && p->passed_over_in != c->stats.ticks + 1 && peer_has_room(p))
+        return false;
+    c->wants_tick |= is_full;
+    p->passed_over_in = c->stats.ticks + 1;
+    return true;
+}
+
+static void run_request(struct core *c, struct rpc_request *r)
+{
+    c->stats.requests++;
+    rpc_execute(r, &c->work, c->subscriptions, &c->host);
+    c->result_bytes += r->result_bytes;
+    r->reserved_bytes = r->result_bytes; /* counted as waiting already, until reply() */
+    atomic_fetch_add(&r->peer->queued_bytes, r->reserved_bytes);
+}
+
 static void run_input(struct core *c, struct core_input *in, struct outbox *streams)
 {
     struct err err = ERR_INIT;
     switch (in->kind) {
     case CORE_REQUEST:
-        c->stats.requests++;
-        rpc_execute(in->request, &c->work, c->subscriptions, &c->host);
+        run_request(c, in->request);
         break;
     case CORE_STREAM: {
         int code = open_stream(c, in, &err);
@@ -312,15 +327,59 @@ static void note_tick(struct core *c, struct core_input *inputs, int64_t begun_u
     c->stats.subscriptions = subscriptions_count(c->subscriptions);
 }
 
+/* What was left for later comes first. */
+static struct core_input *with_later(struct core *c, struct core_input *inputs)
+{
+    if (!c->later)
+        return inputs;
+    struct core_input *first = c->later;
+    c->later_last->next = inputs;
+    c->later = c->later_last = NULL;
+    return first;
+}
+
+static void leave_for_later(struct core *c, struct core_input *in)
+{
+    in->next = NULL;
+    if (c->later_last)
+        c->later_last->next = in;
+    else
+        c->later = in;
+    c->later_last = in;
+}
+
+/* Runs what can run, and takes the rest out of the list. */
+static void run_inputs(struct core *c, struct core_input **inputs, struct outbox *streams)
+{
+    struct core_input **at = inputs;
+    while (*at) {
+        struct core_input *in = *at;
+        if (pass_over(c, in)) {
+            *at = in->next;
+            leave_for_later(c, in);
+        } else {
+            run_input(c, in, streams);
+            at = &in->next;
+        }
+    }
+}
+
+bool core_wants_tick(const struct core *c)
+{
+    return c->wants_tick;
+}
+
 void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
 {
     int64_t begun_us = clock_mono_us();
     struct err err = ERR_INIT;
     struct outbox streams = {0};
+    inputs = with_later(c, inputs);
+    c->result_bytes = 0;
+    c->wants_tick = false;
     int r = work_begin(&c->work, clock_now_ms(c->config.clock), &err);
     if (r == 0) {
-        for (struct core_input *in = inputs; in; in = in->next)
-            run_input(c, in, &streams);
+        run_inputs(c, &inputs, &streams);
         prune_sometimes(c);
         r = work_commit(&c->work, &err);
     }
@@ -367,9 +426,7 @@ static int begin_copy(struct core *c, struct err *err)
     if (r != -ERR_IO && r != -ERR_INVALID_PARAMS)
         return r;
     struct err why = *err;
-    err_set(err, ERR_INVALID_PARAMS, "path: %s", why.message);
-    err_str(err, "path", STR("path"));
-    return err_str(err, "reason", str_of(why.message));
+    return params_refuse(err, "path", why.message);
 }
 
 static bool step_backup(struct core *c, struct outbox *out)
@@ -393,6 +450,12 @@ void core_stop(struct core *c, struct outbox *out)
     struct err err = ERR_INIT;
     if (c->backup.request)
         finish_backup(c, err_set(&err, ERR_UNAVAILABLE, "the server is shutting down"), &err, out);
+    struct core_input *waiting = with_later(c, NULL);
+    for (struct core_input *in = waiting; in; in = in->next) {
+        rpc_fail_all(in->request);
+        reply(c, in->request, out);
+    }
+    release_inputs(c, waiting);
 }
 
 bool core_idle(struct core *c, struct outbox *out)
@@ -400,5 +463,20 @@ bool core_idle(struct core *c, struct outbox *out)
     work_maintain(&c->work);
     store_maintain(c->config.store);
     bool more = subscriptions_pump(c->subscriptions, out);
-    return step_backup(c, out) || more;
+    return step_backup(c, out) || more || c->wants_tick;
+}
+
+struct core *core_free(struct core *c)
+{
+    if (!c)
+        return NULL;
+    store_backup_free(c->backup.copy);
+    rpc_request_free(c->backup.request);
+    free(c->backup.path);
+    release_inputs(c, with_later(c, NULL));
+    subscriptions_free(c->subscriptions);
+    work_release(&c->work);
+    store_close(c->config.store);
+    free(c);
+    return NULL;
 }

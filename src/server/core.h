@@ -69,6 +69,8 @@ struct core *core_free(struct core *c); /* NULL; closes the store */
  * One tick over a list of inputs (taken). Replies and pushes are added to `out`.
  */
 void core_tick(struct core *c, struct core_input *inputs, struct outbox *out);
+/* Requests were left for another tick, and could run now: tick again, with or without inputs. */
+bool core_wants_tick(const struct core *c);
 /* After the outputs of a tick are on their way: one step of everything that is not urgent. True if
  * it should be called again before waiting. */
 bool core_idle(struct core *c, struct outbox *out);

@@ -301,9 +301,14 @@ static const struct route {
     enum http_method method;
     void (*serve)(struct door *d, struct conn *c, const struct http_head *head, struct str body);
 } routes[] = {
-    {"/rpc", HTTP_POST, serve_rpc},      {"/ws", HTTP_GET, serve_socket},
-    {"/events", HTTP_GET, serve_events}, {"/healthz", HTTP_GET, serve_healthz},
-    {"/readyz", HTTP_GET, serve_readyz}, {"/metrics", HTTP_GET, serve_metrics},
+    // clang-format off
+    {"/rpc", HTTP_POST, serve_rpc},
+    {"/ws", HTTP_GET, serve_socket},
+    {"/events", HTTP_GET, serve_events},
+    {"/healthz", HTTP_GET, serve_healthz},
+    {"/readyz", HTTP_GET, serve_readyz},
+    {"/metrics", HTTP_GET, serve_metrics},
+    // clang-format on
 };
 
 static const struct route *find_route(struct str path)

@@ -128,7 +128,7 @@ static void *core_main(void *arg)
     pthread_setname_np(pthread_self(), "reeve-core");
     while (next_inputs(&s->x, more, &inputs)) {
         struct outbox out = {0};
-        if (inputs) {
+        if (inputs || core_wants_tick(s->core)) {
             core_tick(s->core, inputs, &out);
             hand_over_output(s, &out);
         }

@@ -174,6 +174,14 @@ void store_waive_savepoint(struct store *s)
         s->savepoint = SAVEPOINT_WAIVED;
 }
 
+/* A request's writes can neither be kept nor taken out alone: nothing of the transaction may stay. */
+static int give_up_transaction(struct store *s, int rc, struct err *err)
+{
+    end_queries(s);
+    control_run(s, CONTROL_ROLLBACK);
+    return fail(s, rc, DOING_WRITE, err);
+}
+
 int store_release(struct store *s, struct err *err)
 {
     REQUIRE(s->savepoint != SAVEPOINT_NONE);
@@ -182,7 +190,7 @@ int store_release(struct store *s, struct err *err)
     if (s->transaction == TRANSACTION_LOST)
         return lost(err);
     int rc = real ? control_run(s, CONTROL_RELEASE) : SQLITE_OK;
-    return rc == SQLITE_OK ? 0 : fail(s, rc, DOING_WRITE, err);
+    return rc == SQLITE_OK ? 0 : give_up_transaction(s, rc, err);
 }
 
 void store_rollback_savepoint(struct store *s)
@@ -195,12 +203,8 @@ void store_rollback_savepoint(struct store *s)
     int rc = control_run(s, CONTROL_ROLLBACK_TO);
     if (rc == SQLITE_OK)
         rc = control_run(s, CONTROL_RELEASE);
-    if (rc == SQLITE_OK)
-        return;
-    /* The request's writes cannot be taken out alone, so nothing of the transaction may stay. */
-    end_queries(s);
-    control_run(s, CONTROL_ROLLBACK);
-    fail(s, rc, DOING_WRITE, NULL);
+    if (rc != SQLITE_OK)
+        give_up_transaction(s, rc, NULL);
 }
 
 struct query *store_query(struct store *s, enum statement statement)

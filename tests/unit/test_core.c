@@ -1,225 +1,13 @@
 /*
- * test_core.c: the tick (core.h), driven by hand: no sockets, no threads but where one is the
- * point, a clock that stands still, a disk in memory that fails when told.
- *
- * A request goes in as text and its reply comes out as text. Peers are made here too, so a test
- * decides when one has room: queued_bytes falls when the test takes messages, or never.
+ * test_core.c: the tick. What fails is undone in store and memory alike; what an append costs; what
+ * one request may take; backups. Subscriptions have test_follow.c.
  */
 #include "tap.h"
 
-#include <pthread.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
-#include "base/json.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "lib/fault_vfs.h"
-#include "server/core.h"
-
-enum { START_MS = 1700000000, ROOM = 1 << 20 };
-
-struct world {
-    struct fault_vfs *disk;
-    struct store *store; /* the core's: for what no method can do */
-    struct clock clock;
-    struct options options;
-    struct core *core;
-    struct grant grant;
-    struct peer *peer;
-    struct outbox out;
-    int token_changes;
-    struct core_input *first, *last; /* of the next tick */
-};
-
-static void count_token_change(void *ctx, struct store *store)
-{
-    (void)store;
-    struct world *w = ctx;
-    w->token_changes++;
-}
-
-static void start(struct world *w)
-{
-    struct err err = ERR_INIT;
-    const struct core_config config = {.clock = &w->clock,
-                                       .options = &w->options,
-                                       .version = "test",
-                                       .store_url = "sqlite",
-                                       .tokens_changed = count_token_change,
-                                       .ctx = w};
-    struct core_config with_store = config;
-    CHECK_INT(store_open("sqlite:a.db", "disk", START_MS, &w->store, &err), 0);
-    with_store.store = w->store;
-    if (core_new(&with_store, &w->core, &err) < 0)
-        tap_fail(__FILE__, __LINE__, "%s", err.message);
-    w->token_changes = 0;
-}
-
-static struct world *world_new(void)
-{
-    struct world *w = mem_zalloc(sizeof *w);
-    log_set_level(LOG_ERROR + 1);
-    w->disk = fault_vfs_new("disk", 1);
-    clock_init_manual(&w->clock, &clock_kernel, START_MS);
-    options_init(&w->options);
-    w->grant = (struct grant){.scope = SCOPE_OPERATOR, .subject = "operator"};
-    w->peer = peer_new(NULL, ROOM);
-    start(w);
-    return w;
-}
-
-static void restart(struct world *w)
-{
-    core_free(w->core);
-    start(w);
-}
-
-static void world_free(struct world *w)
-{
-    outbox_release(&w->out);
-    CHECK_INT(atomic_load(&w->peer->refs), 1 + (int)core_stats(w->core)->subscriptions);
-    core_free(w->core);
-    CHECK_INT(atomic_load(&w->peer->refs), 1);
-    peer_unref(w->peer);
-    fault_vfs_free(w->disk);
-    free(w);
-}
-
-/* ---- in ---- */
-
-static struct core_input *input(struct world *w, enum core_input_kind kind, struct peer *p)
-{
-    struct core_input *in = core_input_new(kind, p);
-    if (w->last)
-        w->last->next = in;
-    else
-        w->first = in;
-    w->last = in;
-    return in;
-}
-
-/* A request of the next tick. Quotes are written ' to keep the tests readable. */
-__attribute__((format(printf, 2, 3))) static void ask(struct world *w, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    char *text = NULL;
-    CHECK(vasprintf(&text, fmt, ap) >= 0);
-    va_end(ap);
-    for (char *p = text; (p = strchr(p, '\''));)
-        *p = '"';
-    struct core_input *in = input(w, CORE_REQUEST, w->peer);
-    in->request = rpc_request_new(w->peer, &w->grant, true, str_of(text), 64);
-    free(text);
-}
-
-static void tick(struct world *w)
-{
-    struct core_input *inputs = w->first;
-    w->first = w->last = NULL;
-    core_tick(w->core, inputs, &w->out);
-}
-
-static void idle(struct world *w)
-{
-    while (core_idle(w->core, &w->out))
-        ;
-}
-
-/* ---- out ---- */
-
-struct reply {
-    struct message *message;
-    struct arena arena;
-    const struct json *json;
-};
-
-static struct reply take(struct world *w)
-{
-    struct reply r = {.message = outbox_take_first(&w->out), .arena = ARENA_INIT};
-    struct err err = ERR_INIT;
-    CHECK(r.message);
-    atomic_fetch_sub(&r.message->peer->queued_bytes, r.message->data.len);
-    if (r.message->data.len && r.message->data.data[0] != 'i' && r.message->status >= 0)
-        CHECK_INT(json_parse(&r.arena, buf_str(&r.message->data), 64, &r.json, &err), 0);
-    return r;
-}
-
-static void done(struct reply *r)
-{
-    message_free(r->message);
-    arena_release(&r->arena);
-}
-
-/* A path of member names into the next message, which must end at an integer. */
-static int64_t int_at(const struct json *v, const char *path)
-{
-    char copy[128], *state, *name;
-    snprintf(copy, sizeof copy, "%s", path);
-    for (name = strtok_r(copy, ".", &state); name; name = strtok_r(NULL, ".", &state))
-        v = json_get(v, name);
-    if (!v || v->type != JSON_INT)
-        tap_fail(__FILE__, __LINE__, "no integer at %s", path);
-    return v->integer;
-}
-
-static struct str string_at(const struct json *v, const char *path)
-{
-    char copy[128], *state, *name;
-    snprintf(copy, sizeof copy, "%s", path);
-    for (name = strtok_r(copy, ".", &state); name; name = strtok_r(NULL, ".", &state))
-        v = json_get(v, name);
-    return v && v->type == JSON_STRING ? v->string : STR("(none)");
-}
-
-static int64_t take_int(struct world *w, const char *path)
-{
-    struct reply r = take(w);
-    int64_t value = int_at(r.json, path);
-    done(&r);
-    return value;
-}
-
-/* The next reply must be this error. */
-static void take_error(struct world *w, const char *name)
-{
-    struct reply r = take(w);
-    CHECK_STR(string_at(r.json, "error.data.name"), name);
-    done(&r);
-}
-
-static void take_ok(struct world *w)
-{
-    struct reply r = take(w);
-    CHECK(json_get(r.json, "result"));
-    done(&r);
-}
-
-static void check_nothing_left(struct world *w)
-{
-    CHECK(!w->out.first);
-}
-
-/* ---- what most tests do ---- */
-
-#define CALL(method, params) "{'jsonrpc':'2.0','id':1,'method':'" method "','params':" params "}"
-#define CREATE CALL("conversation.create", "{'agents':[{'role':'a'},{'role':'b'}],'maxTurns':0}")
-#define SAY CALL("message.send", "{'conversation':%d,'agentId':'a','text':'hello'}")
-#define SUBSCRIBE CALL("event.subscribe", "{'conversation':%d,'afterSeq':%d}")
-
-static void create(struct world *w, int64_t want)
-{
-    ask(w, CREATE);
-    tick(w);
-    CHECK_INT(take_int(w, "result.conversation"), want);
-}
-
-static void say(struct world *w, int conversation)
-{
-    ask(w, SAY, conversation);
-    tick(w);
-}
+#include "lib/core_world.h"
 
 struct head_shown {
     int64_t last_turn, last_closed_seq, last_seq;
@@ -249,7 +37,7 @@ static void take_next_event_id(struct world *w)
     query_end(q);
     CHECK_INT(store_begin(w->store, NULL), 0);
     q = store_query(w->store, SQL_EVENT_INSERT);
-    const int64_t numbers[] = {id, 999, 1, 1, 1, START_MS};
+    const int64_t numbers[] = {id, 999, 1, 1, 1, WORLD_START_MS};
     for (int i = 0; i < 6; i++)
         query_int(q, i + 1, numbers[i]);
     query_text(q, 7, STR("message"));
@@ -304,7 +92,7 @@ TEST(a_request_that_fails_after_its_first_change_is_undone_in_memory_too)
     ask(w, CALL("conversation.get", "{'conversation':2}"));
     tick(w);
     take_error(w, "NOT_FOUND");
-    restart(w); /* which sees the row that was in the way */
+    world_restart(w); /* which sees the row that was in the way */
     ask(w, SAY, 1);
     ask(w, CREATE);
     tick(w);
@@ -356,14 +144,6 @@ TEST(internal_errors_carry_a_reference_and_nothing_else)
     world_free(w);
 }
 
-static void ask_stream(struct world *w, int64_t conversation, int64_t after_id)
-{
-    struct core_input *in = input(w, CORE_STREAM, w->peer);
-    in->subscribe = (struct subscribe){
-        .conversation = conversation, .after_seq = -1, .after_id = after_id, .is_stream = true};
-    in->grant = w->grant;
-}
-
 /* SQLite answers a failed read by giving up the transaction: then it is nobody's error but the
  * disk's, and all may try again. */
 TEST(a_read_error_makes_the_tick_unavailable_and_no_later_one)
@@ -373,10 +153,10 @@ TEST(a_read_error_makes_the_tick_unavailable_and_no_later_one)
         ask(w, CREATE);
     tick(w);
     outbox_release(&w->out);
-    restart(w); /* a row in the middle is on a page that nobody has read yet */
+    world_restart(w); /* a row in the middle is on a page that nobody has read yet */
     fault_vfs_plan(w->disk, FAULT_EIO, 1, false);
     ask(w, SAY, 1);
-    ask_stream(w, 250, 0);
+    ask_stream(w, w->peer, 250, 0);
     tick(w);
     CHECK(fault_vfs_has_struck(w->disk));
     take_error(w, "UNAVAILABLE");
@@ -392,16 +172,6 @@ TEST(a_read_error_makes_the_tick_unavailable_and_no_later_one)
 }
 
 /* ---- a tick that fails ---- */
-
-static void fill_disk(struct world *w)
-{
-    fault_vfs_plan(w->disk, FAULT_FULL, 1, true);
-}
-
-static void free_disk(struct world *w)
-{
-    fault_vfs_plan(w->disk, FAULT_FULL, 0, false);
-}
 
 TEST(L03_a_tick_whose_commit_fails_never_was)
 {
@@ -488,43 +258,13 @@ TEST(what_a_failed_tick_did_not_send_is_not_counted)
     create(w, 1);
     fill_disk(w);
     ask(w, SAY, 1);
-    ask_stream(w, 77, -1); /* its refusal is thrown away with the tick */
+    ask_stream(w, w->peer, 77, -1); /* its refusal is thrown away with the tick */
     tick(w);
     take_error(w, "UNAVAILABLE");
     take_error(w, "UNAVAILABLE");
     check_nothing_left(w);
     CHECK_INT(atomic_load(&w->peer->queued_bytes), 0);
     free_disk(w);
-    world_free(w);
-}
-
-TEST(an_unsubscribe_that_was_not_committed_did_not_happen)
-{
-    struct world *w = world_new();
-    create(w, 1);
-    ask(w, SUBSCRIBE, 1, 1);
-    tick(w);
-    CHECK_INT(take_int(w, "result.subscription"), 1);
-    idle(w);
-    fill_disk(w);
-    ask(w, CALL("event.unsubscribe", "{'subscription':1}"));
-    ask(w, SAY, 1);
-    tick(w);
-    take_error(w, "UNAVAILABLE");
-    take_error(w, "UNAVAILABLE");
-    free_disk(w);
-    say(w, 1);
-    take_ok(w);
-    CHECK_INT(take_int(w, "params.seq"), 2); /* it goes on */
-    ask(w, SAY, 1);
-    ask(w, CALL("event.unsubscribe", "{'subscription':1}"));
-    ask(w, CALL("event.unsubscribe", "{'subscription':1}"));
-    tick(w);
-    take_ok(w);
-    take_ok(w);
-    take_error(w, "NOT_FOUND");
-    check_nothing_left(w); /* ended with its tick, the event of that tick included */
-    CHECK_INT(core_stats(w->core)->subscriptions, 0);
     world_free(w);
 }
 
@@ -592,232 +332,6 @@ TEST(L13_a_hundred_appends_of_a_tick_share_its_overhead)
     CHECK_INT(s->commits - commits, 1);
     CHECK(s->statements - before <= 100 + 4);
     outbox_release(&w->out);
-    world_free(w);
-}
-
-/* ---- subscriptions ---- */
-
-/* The seqs of all events for the peer that wait in the outbox must go on from *seq. */
-static void take_events(struct world *w, int64_t *seq)
-{
-    struct message *m;
-    while ((m = outbox_take_first(&w->out))) {
-        struct arena arena = ARENA_INIT;
-        const struct json *v;
-        CHECK_INT(json_parse(&arena, buf_str(&m->data), 64, &v, NULL), 0);
-        if (str_is(string_at(v, "method"), "event")) {
-            CHECK_INT(int_at(v, "params.seq"), *seq + 1);
-            ++*seq;
-        }
-        arena_release(&arena);
-        atomic_fetch_sub(&m->peer->queued_bytes, m->data.len);
-        message_free(m);
-    }
-}
-
-/* As the net thread does after writing. */
-static void tell_drained(struct world *w)
-{
-    if (atomic_load(&w->peer->queued_bytes) <= w->peer->high_water_bytes / 2 &&
-        atomic_exchange(&w->peer->wants_drain, false))
-        input(w, CORE_DRAINED, w->peer);
-}
-
-/* Appends, ticks, steps of catching up, and a peer that takes what it has been sent, in any order:
- * nothing is missing, nothing comes twice. */
-TEST(L09_no_gap_and_no_repeat_in_any_order_of_steps)
-{
-    for (uint64_t seed = 1; seed <= 200; seed++) {
-        struct world *w = world_new();
-        uint64_t random = seed;
-        int64_t seen = 0, written = 1;
-        w->peer->high_water_bytes = 300 + fault_random(&random) % 2000;
-        create(w, 1);
-        ask(w, SUBSCRIBE, 1, 0);
-        for (int step = 0; step < 300; step++) {
-            switch (fault_random(&random) % 6) {
-            case 0:
-            case 1:
-                ask(w, SAY, 1);
-                written++;
-                break;
-            case 2:
-                tick(w);
-                break;
-            case 3:
-                core_idle(w->core, &w->out);
-                break;
-            case 4:
-                take_events(w, &seen);
-                tell_drained(w);
-                break;
-            case 5: /* a failed tick in between changes nothing */
-                tick(w);
-                fill_disk(w);
-                ask(w, SAY, 1);
-                tick(w);
-                free_disk(w);
-                break;
-            }
-        }
-        for (int i = 0; i < 1000 && seen < written; i++) {
-            tick(w);
-            idle(w);
-            take_events(w, &seen);
-            tell_drained(w);
-        }
-        CHECK_INT(seen, written);
-        tick(w);
-        world_free(w);
-    }
-}
-
-static void *drain_for_ever(void *arg)
-{
-    struct peer *p = arg;
-    while (!atomic_load(&p->is_closed))
-        atomic_store(&p->queued_bytes, 0);
-    return NULL;
-}
-
-/* The peer is drained at any moment by another thread: a page that ended for want of room is not
- * the end of the log, though there is room when one looks again. */
-TEST(L09_no_gap_when_room_comes_back_while_a_page_is_read)
-{
-    enum { EVENTS = 3000, ROUNDS = 20 };
-    struct world *w = world_new();
-    create(w, 1);
-    for (int i = 0; i < EVENTS; i++)
-        ask(w, SAY, 1);
-    tick(w);
-    outbox_release(&w->out);
-    for (int round = 0; round < ROUNDS; round++) {
-        struct peer *p = peer_new(NULL, 500); /* two events fill it */
-        pthread_t thread;
-        CHECK_INT(pthread_create(&thread, NULL, drain_for_ever, p), 0);
-        ask_stream(w, 1, 0);
-        peer_unref(w->last->peer);
-        w->last->peer = peer_ref(p);
-        tick(w);
-        int64_t seen = 0, id = 0;
-        for (int i = 0; i < 100 * EVENTS && seen < EVENTS + 1; i++) {
-            core_idle(w->core, &w->out);
-            if (atomic_exchange(&p->wants_drain, false))
-                input(w, CORE_DRAINED, p);
-            tick(w);
-            for (struct message *m; (m = outbox_take_first(&w->out)); message_free(m))
-                if (m->status == MESSAGE_DATA) {
-                    int64_t got = strtoll(m->data.data + 4, NULL, 10); /* "id: 17\n…" */
-                    CHECK(seen == 0 || got == id + 1);
-                    id = got;
-                    seen++;
-                }
-        }
-        ask(w, SAY, 1); /* live by now, or it would not come */
-        tick(w);
-        idle(w);
-        outbox_release(&w->out);
-        atomic_store(&p->is_closed, true);
-        CHECK_INT(pthread_join(thread, NULL), 0);
-        CHECK(seen >= EVENTS + 1);
-        input(w, CORE_CLOSED, p);
-        tick(w);
-        CHECK_INT(core_stats(w->core)->subscriptions, 0);
-        CHECK_INT(atomic_load(&p->refs), 1);
-        peer_unref(p);
-    }
-    world_free(w);
-}
-
-TEST(a_cursor_beyond_the_end_waits_for_what_comes_after_it)
-{
-    struct world *w = world_new();
-    create(w, 1);
-    ask(w, SUBSCRIBE, 1, 3);
-    ask(w, CALL("event.subscribe", "{'afterId':1000000}"));
-    tick(w);
-    take_ok(w);
-    take_ok(w);
-    idle(w);
-    for (int seq = 2; seq <= 5; seq++) {
-        say(w, 1);
-        CHECK_INT(take_int(w, "result.seq"), seq);
-        if (seq > 3)
-            CHECK_INT(take_int(w, "params.seq"), seq);
-        check_nothing_left(w);
-    }
-    world_free(w);
-}
-
-TEST(a_subscription_ends_with_its_token)
-{
-    struct world *w = world_new();
-    create(w, 1);
-    w->grant.expires_ms = clock_now_ms(&w->clock) + 1000;
-    ask(w, SUBSCRIBE, 1, 1);
-    tick(w);
-    take_ok(w);
-    idle(w);
-    w->grant.expires_ms = 0;
-    say(w, 1);
-    take_ok(w);
-    CHECK_INT(take_int(w, "params.seq"), 2);
-    clock_advance(&w->clock, 1000);
-    say(w, 1);
-    idle(w);
-    take_ok(w);
-    struct reply r = take(w);
-    CHECK_INT(r.message->status, MESSAGE_EXPEL);
-    done(&r);
-    check_nothing_left(w);
-    CHECK_INT(core_stats(w->core)->subscriptions, 0);
-    world_free(w);
-}
-
-TEST(guidance_missed_while_behind_is_told_when_caught_up)
-{
-    struct world *w = world_new();
-    create(w, 1);
-    ask(w, CALL("event.subscribe", "{'conversation':1,'includeGuidance':true}"));
-    tick(w);
-    take_ok(w);
-    idle(w);
-    check_nothing_left(w); /* no starting role, so nobody is asked to act */
-    atomic_store(&w->peer->queued_bytes, ROOM);
-    ask(w, CALL("message.send", "{'conversation':1,'agentId':'a','text':'','finality':'turn'}"));
-    tick(w);
-    take_ok(w);
-    check_nothing_left(w);
-    atomic_store(&w->peer->queued_bytes, 0);
-    tell_drained(w);
-    tick(w);
-    idle(w);
-    CHECK_INT(take_int(w, "params.seq"), 2);
-    struct reply r = take(w);
-    CHECK_STR(string_at(r.json, "method"), "guidance");
-    CHECK_STR(string_at(r.json, "params.nextAgentId"), "b");
-    done(&r);
-    check_nothing_left(w);
-    world_free(w);
-}
-
-TEST(a_peer_that_closed_takes_its_subscriptions_along)
-{
-    struct world *w = world_new();
-    create(w, 1);
-    for (int i = 0; i < SUBSCRIPTIONS_PER_PEER_MAX + 1; i++)
-        ask(w, SUBSCRIBE, 1, i % 2);
-    tick(w);
-    for (int i = 0; i < SUBSCRIPTIONS_PER_PEER_MAX; i++)
-        take_ok(w);
-    take_error(w, "RATE_LIMITED");
-    ask(w, SUBSCRIBE, 1, 0);
-    ask(w, CALL("event.unsubscribe", "{'subscription':5}"));
-    ask(w, SUBSCRIBE, 1, 0); /* one went, one may come */
-    input(w, CORE_CLOSED, w->peer);
-    tick(w);
-    outbox_release(&w->out);
-    CHECK_INT(core_stats(w->core)->subscriptions, 0);
     world_free(w);
 }
 
@@ -997,5 +511,68 @@ TEST(a_backup_under_way_when_the_core_stops_is_answered)
     take_error(w, "UNAVAILABLE");
     core_stop(w->core, &w->out);
     check_nothing_left(w);
+    world_free(w);
+}
+
+TEST(a_peer_that_does_not_read_gets_no_more_answers)
+{
+    struct world *w = world_new();
+    create(w, 1);
+    atomic_store(&w->peer->queued_bytes, WORLD_ROOM_BYTES);
+    ask(w, SAY, 1);
+    ask(w, CALL("event.list", "{'conversation':1}"));
+    ask_other(w, SAY, 1);
+    tick(w);
+    CHECK_INT(take_int(w, "result.seq"), 2); /* the other's: nobody waits for one who stalls */
+    check_nothing_left(w);
+    CHECK(!core_wants_tick(w->core)); /* it is woken by the peer, it does not spin */
+    CHECK(atomic_exchange(&w->peer->wants_drain, false));
+    atomic_store(&w->peer->queued_bytes, 0);
+    input(w, CORE_DRAINED, w->peer);
+    tick(w);
+    CHECK_INT(take_int(w, "result.seq"), 3);
+    CHECK_INT(take_int(w, "result.nextAfterSeq"), 3); /* in the order they were asked */
+    check_nothing_left(w);
+    world_free(w);
+}
+
+TEST(requests_that_wait_for_room_go_with_their_peer)
+{
+    struct world *w = world_new();
+    create(w, 1);
+    atomic_store(&w->peer->queued_bytes, WORLD_ROOM_BYTES);
+    ask(w, SAY, 1);
+    tick(w);
+    check_nothing_left(w);
+    core_stop(w->core, &w->out); /* at the latest now they are answered */
+    take_error(w, "UNAVAILABLE");
+    atomic_store(&w->peer->queued_bytes, 0);
+    world_free(w);
+}
+
+TEST(a_tick_that_made_many_bytes_leaves_the_rest_to_the_next)
+{
+    enum { EVENTS = 5, EVENT_BYTES = 1 << 20, ASKED = 12 };
+    struct world *w = world_new();
+    create(w, 1);
+    _cleanup_free_ char *text = mem_alloc(EVENT_BYTES + 1);
+    memset(text, 'x', EVENT_BYTES);
+    text[EVENT_BYTES] = '\0';
+    for (int i = 0; i < EVENTS; i++) {
+        ask_other(w, CALL("message.send", "{'conversation':1,'agentId':'a','text':'%s'}"), text);
+        tick(w);
+        take_ok(w);
+    }
+    for (int i = 0; i < ASKED; i++) /* about 4 MiB each */
+        ask_other(w, CALL("event.list", "{'conversation':1}"));
+    int ticks = 0, answers = 0;
+    do {
+        tick(w);
+        ticks++;
+        for (; w->out.first; answers++)
+            take_ok(w);
+    } while (core_wants_tick(w->core));
+    CHECK_INT(answers, ASKED);
+    CHECK_INT(ticks, 2);
     world_free(w);
 }
