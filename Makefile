@@ -56,7 +56,9 @@ docs: all ## docs/protocol.md, docs/cli.md, docs/configuration.md from the table
 format: ## clang-format over all C
 	@clang-format -i $$(git ls-files --cached --others --exclude-standard '*.c' '*.h')
 
-install: all ## DESTDIR and PREFIX are honoured
+install: ## DESTDIR and PREFIX are honoured
+	@$(MESON) setup $$(test -e build/build.ninja && echo --reconfigure) build --prefix="$(PREFIX)" >/dev/null
+	@ninja -C build reeve
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C build --no-rebuild
 
 clean:
