@@ -19,7 +19,7 @@ static bool ensure(struct buf *b, size_t extra)
     }
     size_t want = b->len + extra + 1;
     if (want > b->cap) {
-        size_t cap = MAX(b->cap * 2, (size_t)64);
+        size_t cap = MAX(b->cap * 2, (size_t)256);
         cap = MAX(cap, want);
         b->cap = MIN(cap - 1, b->max) + 1;
         b->data = mem_realloc(b->data, b->cap);

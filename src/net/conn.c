@@ -17,7 +17,6 @@
 #include "base/mem.h"
 
 enum {
-    READ_BYTES = 16 * 1024,
     IN_AHEAD_BYTES = 64 * 1024, /* pipelined input we take while an answer is being made */
     UNANSWERED_MAX = 64,        /* WebSocket messages of one peer that the owner has at once */
     CLOSE_LINGER_US = 2000000,
@@ -38,7 +37,7 @@ void conn_open(struct net *n, int fd, bool is_loopback)
     c->net = n;
     c->io = LOOP_IO_INIT;
     c->is_loopback = is_loopback;
-    c->in = BUF_INIT(head_max + body_max + IN_AHEAD_BYTES + READ_BYTES);
+    c->in = BUF_INIT(head_max + body_max + IN_AHEAD_BYTES + NET_READ_BYTES);
     c->body = BUF_INIT(body_max);
     c->out = BUF_INIT(SIZE_MAX / 4);
     c->active_us = loop_now_us(n->loop);
@@ -295,12 +294,9 @@ static void read_ready(struct conn *c)
         return;
     }
     do {
-        char *to = buf_reserve(&c->in, READ_BYTES);
-        REQUIRE(to); /* every state bounds its input below the buffer's ceiling */
-        ssize_t n = raw_read(c, to, READ_BYTES);
+        char *to = c->net->read_to;
+        ssize_t n = raw_read(c, to, sizeof c->net->read_to);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            if (c->in.len == 0)
-                buf_release(&c->in);
             want_events(c);
             return;
         }
@@ -312,7 +308,8 @@ static void read_ready(struct conn *c)
             input_ended(c);
             return;
         }
-        buf_grown(&c->in, (size_t)n);
+        buf_add(&c->in, to, (size_t)n);
+        REQUIRE(!c->in.overflow); /* every state bounds its input below the buffer's ceiling */
         c->net->stats.bytes_in += (uint64_t)n;
         c->active_us = loop_now_us(c->net->loop);
         take_input(c);

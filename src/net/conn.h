@@ -23,6 +23,8 @@
 #include "net/tls.h"
 #include "net/ws.h"
 
+enum { NET_READ_BYTES = 16 * 1024 };
+
 enum conn_state {
     CONN_HANDSHAKE, /* TLS */
     CONN_HTTP_READING,
@@ -74,7 +76,8 @@ struct net {
     struct conn *conns, *flush;
     struct listener *listeners;
     bool shutting_down;
-    char date[40]; /* value of the Date header */
+    char read_to[NET_READ_BYTES]; /* every read lands here: a buffer per read costs more than a copy */
+    char date[40];                /* value of the Date header */
     int64_t date_second;
 };
 
