@@ -27,7 +27,12 @@
 struct work;
 struct log_index;
 
-enum { LOG_TAIL_MAX = 1024 };
+/*
+ * The longer the tail, the more entries of a conversation reach its index pages at once, and the
+ * longer the pause in which they are written. With 64 conversations in one run, 256 / 1024 / 4096
+ * gave 27 / 33 / 37 thousand appends/s, at a p99 of 13 / 12 / 17 ms.
+ */
+enum { LOG_TAIL_MAX = 4096 };
 
 /* Reads the tail. */
 int log_index_new(struct work *w, struct log_index **ret, struct err *err);

@@ -75,7 +75,7 @@ static int first_tick(struct work *w, int64_t now_ms, struct err *err)
 int work_init(struct work *w, struct store *store, const struct options *options, int64_t now_ms,
               struct err *err)
 {
-    *w = (struct work){.store = store, .options = options};
+    *w = (struct work){.store = store, .options = options, .tail_max = LOG_TAIL_MAX};
     int r = read_numbers(w, err);
     if (r == 0)
         r = log_index_new(w, &w->log_index, err);
@@ -210,7 +210,7 @@ static int write_behind(struct work *w, struct err *err)
 void work_maintain(struct work *w)
 {
     struct err err = ERR_INIT;
-    if (log_index_count(w->log_index) < LOG_TAIL_MAX)
+    if (log_index_count(w->log_index) < w->tail_max)
         return;
     if (write_behind(w, &err) < 0) { /* nothing is lost: it is tried again after the next tick */
         log_warn("domain", "not_written_behind", "reason=%s", log_quote(str_of(err.message)));

@@ -47,6 +47,7 @@ struct work {
     struct numbers last;
     struct map heads; /* conversation → struct head */
     struct log_index *log_index;
+    size_t tail_max; /* LOG_TAIL_MAX, unless a test wants it short */
     /* private: head.c */
     struct head_undo *undo;
     int64_t request; /* counts up for ever: tells which request edited a head */
