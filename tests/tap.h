@@ -29,31 +29,31 @@ __attribute__((noreturn)) void tap_skip(const char *fmt, ...) __attribute__((for
 /* A fresh folder, removed when the test ends, however it ends. */
 const char *tap_folder(void);
 
-#define TEST(name)                                                                                 \
-    static void test_##name(void);                                                                 \
-    __attribute__((constructor)) static void register_##name(void)                                 \
-    {                                                                                              \
-        tap_register(#name, test_##name);                                                          \
-    }                                                                                              \
+#define TEST(name)                                                 \
+    static void test_##name(void);                                 \
+    __attribute__((constructor)) static void register_##name(void) \
+    {                                                              \
+        tap_register(#name, test_##name);                          \
+    }                                                              \
     static void test_##name(void)
 
-#define CHECK(expr)                                                                                \
-    do {                                                                                           \
-        if (!(expr))                                                                               \
-            tap_fail(__FILE__, __LINE__, "%s", #expr);                                             \
+#define CHECK(expr)                                    \
+    do {                                               \
+        if (!(expr))                                   \
+            tap_fail(__FILE__, __LINE__, "%s", #expr); \
     } while (0)
-#define CHECK_INT(got, want)                                                                       \
-    do {                                                                                           \
-        long long got_ = (long long)(got), want_ = (long long)(want);                              \
-        if (got_ != want_)                                                                         \
-            tap_fail(__FILE__, __LINE__, "%s is %lld, not %lld", #got, got_, want_);               \
+#define CHECK_INT(got, want)                                                         \
+    do {                                                                             \
+        long long got_ = (long long)(got), want_ = (long long)(want);                \
+        if (got_ != want_)                                                           \
+            tap_fail(__FILE__, __LINE__, "%s is %lld, not %lld", #got, got_, want_); \
     } while (0)
-#define CHECK_STR(got, want)                                                                       \
-    do {                                                                                           \
-        struct str got_ = (got);                                                                   \
-        const char *want_ = (want);                                                                \
-        if (!str_is(got_, want_))                                                                  \
-            tap_fail(__FILE__, __LINE__, "%s is \"%.*s\", not \"%s\"", #got, STR_ARG(got_),        \
-                     want_);                                                                       \
+#define CHECK_STR(got, want)                                                                \
+    do {                                                                                    \
+        struct str got_ = (got);                                                            \
+        const char *want_ = (want);                                                         \
+        if (!str_is(got_, want_))                                                           \
+            tap_fail(__FILE__, __LINE__, "%s is \"%.*s\", not \"%s\"", #got, STR_ARG(got_), \
+                     want_);                                                                \
     } while (0)
 #define CHECK_Z(got, want) CHECK_STR(str_of(got), want)

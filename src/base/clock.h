@@ -18,9 +18,9 @@
 #include "base/str.h"
 
 struct clock_source {
-    int64_t (*wall_ms)(void *ctx);  /* CLOCK_REALTIME */
-    int64_t (*boot_us)(void *ctx);  /* CLOCK_BOOTTIME: goes on during suspend */
-    int64_t (*mono_us)(void *ctx);  /* CLOCK_MONOTONIC: stands still during suspend */
+    int64_t (*wall_ms)(void *ctx); /* CLOCK_REALTIME */
+    int64_t (*boot_us)(void *ctx); /* CLOCK_BOOTTIME: goes on during suspend */
+    int64_t (*mono_us)(void *ctx); /* CLOCK_MONOTONIC: stands still during suspend */
     void *ctx;
 };
 

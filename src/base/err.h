@@ -24,29 +24,29 @@
 #include "base/str.h"
 
 /* X(name, JSON-RPC code, exit status, may be retried, default message) */
-#define ERR_LIST(X)                                                                                \
-    X(PARSE, -32700, 1, false, "the text is not valid JSON")                                       \
-    X(INVALID_REQUEST, -32600, 1, false, "not a JSON-RPC 2.0 request")                             \
-    X(NO_METHOD, -32601, 1, false, "no such method")                                               \
-    X(INVALID_PARAMS, -32602, 1, false, "invalid params")                                          \
-    X(INTERNAL, -32603, 70, false, "internal error")                                               \
-    X(TURN_ALREADY_OPEN, -32010, 1, false, "another turn is open")                                 \
-    X(CONVERSATION_FINALIZED, -32011, 1, false, "the conversation has ended")                      \
-    X(INVALID_TURN, -32012, 1, false, "not the next turn")                                         \
-    X(FINALITY_RULE, -32013, 1, false, "only a message may close a turn or a conversation")        \
-    X(NOT_FOUND, -32014, 1, false, "not found")                                                    \
-    X(IDEMPOTENCY_CONFLICT, -32016, 1, false, "this key was used with another body")               \
-    X(PRECONDITION_FAILED, -32020, 1, false, "the precondition does not hold")                     \
-    X(UNAUTHENTICATED, -32021, 1, false, "no valid token")                                         \
-    X(FORBIDDEN, -32022, 1, false, "not allowed")                                                  \
-    X(RATE_LIMITED, -32023, 75, true, "too many at once")                                          \
-    X(TOO_LARGE, -32024, 1, false, "over a size limit")                                            \
-    X(UNAVAILABLE, -32026, 75, true, "the store cannot take writes now")                           \
-    /* Not on the wire as such: they reach a client as INTERNAL, or end a command. */              \
-    X(USAGE, -32603, 2, false, "wrong usage")                                                      \
-    X(CONFIG, -32603, 2, false, "wrong configuration")                                             \
-    X(IO, -32603, 70, false, "input or output failed")                                             \
-    X(LOCKED, -32603, 1, false, "in use by another server")                                        \
+#define ERR_LIST(X)                                                                         \
+    X(PARSE, -32700, 1, false, "the text is not valid JSON")                                \
+    X(INVALID_REQUEST, -32600, 1, false, "not a JSON-RPC 2.0 request")                      \
+    X(NO_METHOD, -32601, 1, false, "no such method")                                        \
+    X(INVALID_PARAMS, -32602, 1, false, "invalid params")                                   \
+    X(INTERNAL, -32603, 70, false, "internal error")                                        \
+    X(TURN_ALREADY_OPEN, -32010, 1, false, "another turn is open")                          \
+    X(CONVERSATION_FINALIZED, -32011, 1, false, "the conversation has ended")               \
+    X(INVALID_TURN, -32012, 1, false, "not the next turn")                                  \
+    X(FINALITY_RULE, -32013, 1, false, "only a message may close a turn or a conversation") \
+    X(NOT_FOUND, -32014, 1, false, "not found")                                             \
+    X(IDEMPOTENCY_CONFLICT, -32016, 1, false, "this key was used with another body")        \
+    X(PRECONDITION_FAILED, -32020, 1, false, "the precondition does not hold")              \
+    X(UNAUTHENTICATED, -32021, 1, false, "no valid token")                                  \
+    X(FORBIDDEN, -32022, 1, false, "not allowed")                                           \
+    X(RATE_LIMITED, -32023, 75, true, "too many at once")                                   \
+    X(TOO_LARGE, -32024, 1, false, "over a size limit")                                     \
+    X(UNAVAILABLE, -32026, 75, true, "the store cannot take writes now")                    \
+    /* Not on the wire as such: they reach a client as INTERNAL, or end a command. */       \
+    X(USAGE, -32603, 2, false, "wrong usage")                                               \
+    X(CONFIG, -32603, 2, false, "wrong configuration")                                      \
+    X(IO, -32603, 70, false, "input or output failed")                                      \
+    X(LOCKED, -32603, 1, false, "in use by another server")                                 \
     X(NO_SERVER, -32603, 69, true, "the server cannot be reached")
 
 enum err_code {
@@ -60,9 +60,9 @@ enum err_code {
 enum { ERR_MESSAGE_BYTES = 256, ERR_DATA_BYTES = 512 };
 
 struct err {
-    int code;                      /* enum err_code, positive; 0 while untouched */
+    int code; /* enum err_code, positive; 0 while untouched */
     char message[ERR_MESSAGE_BYTES];
-    char data[ERR_DATA_BYTES];     /* JSON members without braces: "k":v,"k":v */
+    char data[ERR_DATA_BYTES]; /* JSON members without braces: "k":v,"k":v */
 };
 
 #define ERR_INIT ((struct err){0})

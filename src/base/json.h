@@ -116,7 +116,7 @@ void json_int(struct json_out *w, const char *key, int64_t value);
 void json_real(struct json_out *w, const char *key, double value);
 void json_bool(struct json_out *w, const char *key, bool value);
 void json_null(struct json_out *w, const char *key);
-void json_string(struct json_out *w, const char *key, struct str value); /* p == NULL → null */
+void json_string(struct json_out *w, const char *key, struct str value);   /* p == NULL → null */
 void json_stringz(struct json_out *w, const char *key, const char *value); /* NULL → null */
 /* A value that is already valid, compact JSON text. */
 void json_raw(struct json_out *w, const char *key, struct str text);

@@ -34,15 +34,15 @@ struct loop_io {
     int fd;          /* -1 while not watched */
     uint32_t events; /* EPOLLIN, EPOLLOUT, … */
     loop_io_fn *fn;
-    int32_t slot;    /* in the turn's event array, or -1 */
+    int32_t slot; /* in the turn's event array, or -1 */
 };
 
 #define LOOP_IO_INIT ((struct loop_io){.fd = -1, .slot = -1})
 
 struct loop_timer {
-    int64_t due_us;     /* clock_mono_us() time */
-    uint64_t order;     /* first armed fires first among equals */
-    size_t heap_index;  /* 1-based; 0 = not armed */
+    int64_t due_us;    /* clock_mono_us() time */
+    uint64_t order;    /* first armed fires first among equals */
+    size_t heap_index; /* 1-based; 0 = not armed */
     loop_timer_fn *fn;
 };
 

@@ -18,28 +18,28 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-#define MIN(a, b)                                                                                  \
-    ({                                                                                             \
-        __typeof__(a) min_a_ = (a);                                                                \
-        __typeof__(b) min_b_ = (b);                                                                \
-        min_a_ < min_b_ ? min_a_ : min_b_;                                                         \
+#define MIN(a, b)                          \
+    ({                                     \
+        __typeof__(a) min_a_ = (a);        \
+        __typeof__(b) min_b_ = (b);        \
+        min_a_ < min_b_ ? min_a_ : min_b_; \
     })
-#define MAX(a, b)                                                                                  \
-    ({                                                                                             \
-        __typeof__(a) max_a_ = (a);                                                                \
-        __typeof__(b) max_b_ = (b);                                                                \
-        max_a_ > max_b_ ? max_a_ : max_b_;                                                         \
+#define MAX(a, b)                          \
+    ({                                     \
+        __typeof__(a) max_a_ = (a);        \
+        __typeof__(b) max_b_ = (b);        \
+        max_a_ > max_b_ ? max_a_ : max_b_; \
     })
 
-#define TAKE_PTR(p)                                                                                \
-    ({                                                                                             \
-        __typeof__(p) take_v_ = (p);                                                               \
-        (p) = NULL;                                                                                \
-        take_v_;                                                                                   \
+#define TAKE_PTR(p)                  \
+    ({                               \
+        __typeof__(p) take_v_ = (p); \
+        (p) = NULL;                  \
+        take_v_;                     \
     })
-#define TAKE_FD(fd)                                                                                \
-    ({                                                                                             \
-        int take_v_ = (fd);                                                                        \
-        (fd) = -1;                                                                                 \
-        take_v_;                                                                                   \
+#define TAKE_FD(fd)         \
+    ({                      \
+        int take_v_ = (fd); \
+        (fd) = -1;          \
+        take_v_;            \
     })

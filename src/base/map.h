@@ -22,9 +22,9 @@ struct map {
 
 #define MAP_INIT ((struct map){0})
 
-void *map_get(const struct map *m, int64_t key);         /* or NULL */
-void map_put(struct map *m, int64_t key, void *value);   /* replaces */
-void *map_remove(struct map *m, int64_t key);            /* what was there, or NULL */
+void *map_get(const struct map *m, int64_t key);       /* or NULL */
+void map_put(struct map *m, int64_t key, void *value); /* replaces */
+void *map_remove(struct map *m, int64_t key);          /* what was there, or NULL */
 void map_release(struct map *m);
 
 /* for (size_t i = 0; (v = map_next(m, &i));): in no order; no puts or removes meanwhile. */

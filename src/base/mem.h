@@ -32,14 +32,14 @@ _noreturn_ void require_failed(const char *expr, const char *file, int line, con
 _noreturn_ void require_failed_fmt(const char *expr, const char *file, int line, const char *func,
                                    const char *fmt, ...) _printf_(5, 6);
 
-#define REQUIRE(expr)                                                                              \
-    do {                                                                                           \
-        if (__builtin_expect(!(expr), 0))                                                          \
-            require_failed(#expr, __FILE__, __LINE__, __func__);                                   \
+#define REQUIRE(expr)                                            \
+    do {                                                         \
+        if (__builtin_expect(!(expr), 0))                        \
+            require_failed(#expr, __FILE__, __LINE__, __func__); \
     } while (0)
 /* REQUIRE with context: REQUIRE_F(a == b, "seq %lld", x). */
-#define REQUIRE_F(expr, ...)                                                                       \
-    do {                                                                                           \
-        if (__builtin_expect(!(expr), 0))                                                          \
-            require_failed_fmt(#expr, __FILE__, __LINE__, __func__, __VA_ARGS__);                  \
+#define REQUIRE_F(expr, ...)                                                      \
+    do {                                                                          \
+        if (__builtin_expect(!(expr), 0))                                         \
+            require_failed_fmt(#expr, __FILE__, __LINE__, __func__, __VA_ARGS__); \
     } while (0)

@@ -1,10 +1,10 @@
 /*
  * peer.h: the other end of a connection, as seen by two threads.
  *
- * The net thread owns the socket; the core thread produces what is to be sent. Between them stands a
- * `struct peer`: a reference-counted handle that outlives the connection, and a count of the bytes
- * that wait to be written. That count is the back-pressure: the core sends live events only to
- * peers below their high-water mark, and is told (`wants_drain`) when one has room again.
+ * The net thread owns the socket; the core thread produces what is to be sent. Between them stands
+ * a `struct peer`: a reference-counted handle that outlives the connection, and a count of the
+ * bytes that wait to be written. That count is the back-pressure: the core sends live events only
+ * to peers below their high-water mark, and is told (`wants_drain`) when one has room again.
  *
  * A `struct message` is bytes for one peer. The core collects the messages of a tick in an outbox
  * and hands them over in one go, after the commit; the net thread frames them as the connection
@@ -43,9 +43,9 @@ struct message {
 };
 
 enum {
-    MESSAGE_DATA = 0,   /* a WebSocket text frame, or a piece of an event stream */
-    MESSAGE_CLOSE = -1, /* end the connection, we cannot go on; data is the reason */
-    MESSAGE_EXPEL = -3, /* end the connection, it may not stay; data is the reason */
+    MESSAGE_DATA = 0,    /* a WebSocket text frame, or a piece of an event stream */
+    MESSAGE_CLOSE = -1,  /* end the connection, we cannot go on; data is the reason */
+    MESSAGE_EXPEL = -3,  /* end the connection, it may not stay; data is the reason */
     MESSAGE_STREAM = -2, /* answer with an event stream; data is its first piece */
 };
 

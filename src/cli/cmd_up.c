@@ -125,8 +125,8 @@ static int await_server(struct up *u)
 static void say_command(const struct up *u, const char *command, const char *meaning)
 {
     bool elsewhere = cli_value(u->args, "data") != NULL;
-    _cleanup_free_ char *line =
-        mem_printf("%s %s%s%s", program_invocation_name, command, elsewhere ? " --data " : "", elsewhere ? u->folder : "");
+    _cleanup_free_ char *line = mem_printf("%s %s%s%s", program_invocation_name, command,
+                                           elsewhere ? " --data " : "", elsewhere ? u->folder : "");
     say(u, "  %-38s  %s\n", line, meaning);
 }
 

@@ -94,8 +94,8 @@ const struct verb *verb_nearest(const char *name)
     unsigned best_distance = SUGGEST_DISTANCE_MAX + 1;
     for (const struct verb *const *v = cli_verbs; *v; v++) {
         struct str whole = str_of((*v)->name), first = {whole.p, strcspn(whole.p, " ")};
-        unsigned distance = MIN(suggest_distance(str_of(name), whole),
-                                suggest_distance(str_of(name), first));
+        unsigned distance =
+            MIN(suggest_distance(str_of(name), whole), suggest_distance(str_of(name), first));
         if (distance < best_distance) {
             best = *v;
             best_distance = distance;

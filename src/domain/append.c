@@ -231,10 +231,10 @@ int append_system(struct work *w, int64_t conversation, const char *agent_id, co
     if (h->status == CONVERSATION_COMPLETED)
         return err_set(err, ERR_CONVERSATION_FINALIZED, "conversation %lld has ended",
                        (long long)conversation);
-    *ret = (struct event){.type = EVENT_SYSTEM,
-                          .agent_id = str_of(agent_id),
-                          .payload = arena_printf(&w->arena, "{\"kind\":\"%s\",\"data\":%.*s}",
-                                                  kind, STR_ARG(data))};
+    *ret = (struct event){
+        .type = EVENT_SYSTEM,
+        .agent_id = str_of(agent_id),
+        .payload = arena_printf(&w->arena, "{\"kind\":\"%s\",\"data\":%.*s}", kind, STR_ARG(data))};
     return push(w, h, ret, NULL, err);
 }
 

@@ -32,16 +32,18 @@ struct request_key {
 
 struct append {
     int64_t conversation;
-    struct str agent_id;    /* lower case */
-    int64_t turn;           /* 0: the open one, else the next */
-    enum finality finality; /* messages only */
-    struct str payload;     /* compact JSON object */
+    struct str agent_id;             /* lower case */
+    int64_t turn;                    /* 0: the open one, else the next */
+    enum finality finality;          /* messages only */
+    struct str payload;              /* compact JSON object */
     int64_t precondition_closed_seq; /* -1: none */
     const struct request_key *key;   /* may be NULL */
     enum outcome outcome;            /* with FINALITY_CONVERSATION */
     enum stop_reason stop_reason;    /* with FINALITY_CONVERSATION */
-    bool is_whole_request; /* nothing but this append is written, and nothing follows that can fail */
-    bool overrides_owner; /* ends the conversation in another's turn: conversation.end, the ladder */
+    bool is_whole_request; /* nothing but this append is written, and nothing follows that can fail
+                            */
+    bool
+        overrides_owner; /* ends the conversation in another's turn: conversation.end, the ladder */
 };
 
 /* Was this request done before? ERR_IDEMPOTENCY_CONFLICT if with another body. */

@@ -65,8 +65,8 @@ static int append_meta(struct work *w, int64_t conversation, const struct conver
     struct json_out j = JSON_OUT(&data);
     write_meta_data(&j, spec);
     struct event e;
-    return append_system(w, conversation, "system-orchestrator", "meta_created", buf_str(&data),
-                         &e, err);
+    return append_system(w, conversation, "system-orchestrator", "meta_created", buf_str(&data), &e,
+                         err);
 }
 
 int conversation_create(struct work *w, const struct conversation_spec *spec, int64_t *ret,
@@ -105,8 +105,7 @@ int conversation_ensure_server_log(struct work *w, struct err *err)
 
 /* ---- read ---- */
 
-static int write_agents(struct work *w, int64_t conversation, struct json_out *out,
-                        struct err *err)
+static int write_agents(struct work *w, int64_t conversation, struct json_out *out, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_AGENT_LIST);
     query_int(q, 1, conversation);
@@ -134,8 +133,7 @@ static void write_meta(struct json_out *out, const struct json *data, const char
         json_null(out, key);
 }
 
-static int read_meta(struct work *w, int64_t conversation, const struct json **ret,
-                     struct err *err)
+static int read_meta(struct work *w, int64_t conversation, const struct json **ret, struct err *err)
 {
     struct event first;
     int r = log_get(w, conversation, 1, &first, err);

@@ -19,7 +19,7 @@ struct work;
 enum { CONVERSATION_AGENTS_MAX = 256 };
 
 struct agent_spec {
-    struct str role; /* lower case */
+    struct str role;          /* lower case */
     struct str kind, machine; /* p == NULL: none */
     struct str desired;       /* "auto", "running", "stopped" */
 };
@@ -28,7 +28,7 @@ struct conversation_spec {
     struct str title; /* p == NULL: none */
     const struct agent_spec *agents;
     size_t agent_count;
-    struct head settings;           /* starting_role, max_turns, limits */
+    struct head settings; /* starting_role, max_turns, limits */
     const struct json *runtime_controls, *watchdog, *metadata; /* as given, may be NULL */
 };
 
@@ -43,7 +43,7 @@ int conversation_write_members(struct work *w, int64_t conversation, struct json
  */
 struct conversation_end {
     enum outcome outcome;
-    struct str author; /* lower case */
+    struct str author;       /* lower case */
     struct str text, reason; /* reason.p may be NULL */
 };
 int conversation_end(struct work *w, int64_t conversation, const struct conversation_end *end,

@@ -6,10 +6,11 @@
  * kept in memory.
  *
  * A head follows from the log: head_apply() is the one function that moves it, for an event that is
- * being appended and for one that is read back. So its row in `conversations` is a snapshot, written
- * behind together with the log's indexes (work_maintain); reading a head means reading the row and
- * applying the events after it, which are in the log's tail. Only what does not follow from the log
- * is written in the request that changes it: the row itself at creation, and the status at the end.
+ * being appended and for one that is read back. So its row in `conversations` is a snapshot,
+ * written behind together with the log's indexes (work_maintain); reading a head means reading the
+ * row and applying the events after it, which are in the log's tail. Only what does not follow from
+ * the log is written in the request that changes it: the row itself at creation, and the status at
+ * the end.
  *
  * The rules that keep memory and store in step:
  *   - a head changes only inside a request, after head_edit(), which remembers it as it was, so a
@@ -27,7 +28,7 @@
 #include "base/err.h"
 #include "domain/event.h"
 
-#define CONVERSATION_STATUS_LIST(X)                                                                \
+#define CONVERSATION_STATUS_LIST(X) \
     X(ACTIVE, "active") X(BLOCKED, "blocked") X(COMPLETED, "completed")
 #define OUTCOME_LIST(X) X(COMPLETED, "completed") X(CANCELED, "canceled") X(FAILED, "failed")
 
@@ -47,11 +48,11 @@ enum outcome {
 };
 
 /* Why something ended or is blocked: closed list, never empty once it has. */
-#define STOP_REASON_LIST(X)                                                                        \
-    X(COMPLETED, "completed")                                                                      \
-    X(FAILED, "failed")                                                                            \
-    X(CANCELED_BY_USER, "canceled_by_user")                                                        \
-    X(CANCELED_BY_CLIENT, "canceled_by_client")                                                    \
+#define STOP_REASON_LIST(X)                     \
+    X(COMPLETED, "completed")                   \
+    X(FAILED, "failed")                         \
+    X(CANCELED_BY_USER, "canceled_by_user")     \
+    X(CANCELED_BY_CLIENT, "canceled_by_client") \
     X(MAX_TURNS, "max_turns")
 
 enum stop_reason {
@@ -75,17 +76,17 @@ struct head {
     int64_t max_turns;                          /* 0: no limit */
     int64_t session_wall_clock_seconds;         /* or LIMIT_DEFAULT; 0: off */
     bool watchdog_disabled;
-    int64_t idle_ms, global_idle_ms;            /* or LIMIT_DEFAULT; 0: off */
+    int64_t idle_ms, global_idle_ms; /* or LIMIT_DEFAULT; 0: off */
     int64_t window, window_started_ms;
     int64_t last_seq;
     int64_t last_turn;
-    int64_t last_closed_seq;                    /* seq of the last message that closed a turn */
+    int64_t last_closed_seq; /* seq of the last message that closed a turn */
     bool turn_is_open;
-    bool turn_is_cleared;                       /* open, and the next writer's */
-    char turn_owner[AGENT_ID_BYTES_MAX + 1];    /* of last_turn; empty before the first */
-    int64_t turn_events;                        /* in last_turn */
-    int64_t system_events;                      /* in turn 0 */
-    int64_t last_activity_ms;                   /* last event not written by the system */
+    bool turn_is_cleared;                    /* open, and the next writer's */
+    char turn_owner[AGENT_ID_BYTES_MAX + 1]; /* of last_turn; empty before the first */
+    int64_t turn_events;                     /* in last_turn */
+    int64_t system_events;                   /* in turn 0 */
+    int64_t last_activity_ms;                /* last event not written by the system */
     int64_t created_ms, updated_ms;
     /* private to head.c */
     int64_t created_in; /* number of the request that made it; 0: was read */

@@ -15,7 +15,8 @@
 
 struct work;
 
-/* *ret_result (in the tick's arena) and *ret_found; ERR_IDEMPOTENCY_CONFLICT if the body differs. */
+/* *ret_result (in the tick's arena) and *ret_found; ERR_IDEMPOTENCY_CONFLICT if the body differs.
+ */
 int idempotency_find(struct work *w, struct str subject, const char *method,
                      const struct request_key *key, struct str *ret_result, bool *ret_found,
                      struct err *err);

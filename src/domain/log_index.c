@@ -212,8 +212,7 @@ static int32_t tail_from(const struct log_index *x, int64_t conversation, int64_
 }
 
 /* The id of an event, by tail or table. STORE_ROW, STORE_DONE or an error. */
-static int find_id(struct work *w, int64_t conversation, int64_t seq, int64_t *ret,
-                   struct err *err)
+static int find_id(struct work *w, int64_t conversation, int64_t seq, int64_t *ret, struct err *err)
 {
     int32_t i = tail_from(w->log_index, conversation, seq);
     if (i != NONE && w->log_index->entries[i].seq == seq) {
@@ -290,8 +289,8 @@ int log_find_request(struct work *w, int64_t conversation, struct str agent_id, 
     const struct log_index *x = w->log_index;
     int64_t key = request_key(x, conversation, agent_id, request);
     for (int32_t i = newest_request(x, key); i != NONE; i = x->entries[i].older_request) {
-        int r = match_request(w, x->entries[i].id, conversation, agent_id, request, ret, ret_hash,
-                              err);
+        int r =
+            match_request(w, x->entries[i].id, conversation, agent_id, request, ret, ret_hash, err);
         if (r != STORE_DONE)
             return r;
     }
@@ -349,7 +348,7 @@ static int read_rows(struct query *q, int64_t *left, int64_t *last_seq, log_fn *
 }
 
 static int read_entries(struct work *w, int32_t i, int64_t left, log_fn *fn, void *ctx,
-                     struct err *err)
+                        struct err *err)
 {
     for (; i != NONE && left > 0; i = w->log_index->entries[i].next, left--) {
         struct query *q;

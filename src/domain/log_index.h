@@ -5,9 +5,9 @@
  * two indexes, (conversation, seq) and (conversation, agent, request id), are scattered: written
  * with every append, they made two more dirty pages per append and conversation, and those pages
  * were most of what a commit had to write. So they are written behind. The newest part of the log,
- * the *tail*, is indexed in memory; when it has grown to LOG_TAIL_MAX events, two statements move it
- * into the index tables, sorted, in one transaction with the cursor `log_index` (work_maintain). A
- * start reads back the few events after the cursor.
+ * the *tail*, is indexed in memory; when it has grown to LOG_TAIL_MAX events, two statements move
+ * it into the index tables, sorted, in one transaction with the cursor `log_index` (work_maintain).
+ * A start reads back the few events after the cursor.
  *
  * Nothing is less durable for that: the log itself is the truth, and the index can be computed from
  * it. Uniqueness is decided before an event is written, from tail and tables together; the tables'

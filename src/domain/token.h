@@ -17,7 +17,7 @@
 
 struct work;
 
-#define SCOPE_LIST(X)                                                                              \
+#define SCOPE_LIST(X) \
     X(OPERATOR, "operator") X(MACHINE, "machine") X(AGENT, "agent") X(READ, "read")
 
 enum scope {

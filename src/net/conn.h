@@ -76,7 +76,8 @@ struct net {
     struct conn *conns, *flush;
     struct listener *listeners;
     bool shutting_down;
-    char read_to[NET_READ_BYTES]; /* every read lands here: a buffer per read costs more than a copy */
+    char read_to[NET_READ_BYTES]; /* every read lands here: a buffer per read costs more than a copy
+                                   */
     char date[40];                /* value of the Date header */
     int64_t date_second;
 };

@@ -89,7 +89,7 @@ const struct method *method_find(struct str name)
 static const char *type_text(const struct param *row)
 {
     static const char *const names[] = {
-        [PARAM_INT] = "integer", [PARAM_STRING] = "string", [PARAM_NAME] = "name",
+        [PARAM_INT] = "integer",  [PARAM_STRING] = "string", [PARAM_NAME] = "name",
         [PARAM_BOOL] = "boolean", [PARAM_CHOICE] = "one of", [PARAM_OBJECT] = "object",
         [PARAM_LIST] = "list",
     };
@@ -127,7 +127,8 @@ static void write_params(struct buf *out, const struct param *table, const char 
 static void write_method(struct buf *out, const struct method *m)
 {
     static const char *const kinds[] = {
-        [METHOD_READ] = "reads", [METHOD_WRITE] = "writes",
+        [METHOD_READ] = "reads",
+        [METHOD_WRITE] = "writes",
         [METHOD_APPEND] = "appends to the log",
         [METHOD_CONTROL] = "changes nothing that is stored",
     };

@@ -43,8 +43,8 @@ struct method_context {
     const struct grant *grant;
     struct rpc_request *request;
     struct rpc_call *call;
-    const struct json *params;      /* checked */
-    const struct request_key *key;  /* of log appends; NULL if none */
+    const struct json *params;     /* checked */
+    const struct request_key *key; /* of log appends; NULL if none */
 };
 
 /* A handler may answer later: it has kept the call, and rpc_call_done() follows. */
@@ -90,17 +90,21 @@ method_fn method_conversation_create, method_conversation_get, method_conversati
     method_conversation_end;
 method_fn method_message_send, method_trace_append, method_turn_clear, method_attachment_get;
 method_fn method_event_list, method_event_subscribe, method_event_unsubscribe;
-method_fn method_server_info, method_server_config, method_server_backup,
-    method_clock_advance;
+method_fn method_server_info, method_server_config, method_server_backup, method_clock_advance;
 method_fn method_token_create, method_token_list, method_token_revoke;
 
 /* Rows that many methods share. */
 #define ID_MAX INT64_C(9007199254740991) /* what a JavaScript client can hold */
-#define CONVERSATION_ROW                                                                           \
-    {.name = "conversation", .type = PARAM_INT, .required = true, .max = ID_MAX, .doc = "number"}
-#define KEY_ROW                                                                                    \
-    {.name = "idempotencyKey", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX,           \
-     .doc = "the same key again: the first answer, no second effect"}
+#define CONVERSATION_ROW                                                            \
+    {                                                                               \
+        .name = "conversation", .type = PARAM_INT, .required = true, .max = ID_MAX, \
+        .doc = "number"                                                             \
+    }
+#define KEY_ROW                                                                             \
+    {                                                                                       \
+        .name = "idempotencyKey", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX, \
+        .doc = "the same key again: the first answer, no second effect"                     \
+    }
 enum { RPC_KEY_BYTES_MAX = 256 };
 enum { RPC_PAGE_BYTES = 4 << 20 }; /* a page ends behind the item that brings it to this */
 
@@ -109,7 +113,6 @@ extern const struct param params_conversation_create[], params_conversation[],
     params_conversation_list[], params_conversation_end[];
 extern const struct param params_message_send[], params_trace_append[], params_turn_clear[],
     params_attachment_get[];
-extern const struct param params_event_list[], params_event_subscribe[],
-    params_event_unsubscribe[];
+extern const struct param params_event_list[], params_event_subscribe[], params_event_unsubscribe[];
 extern const struct param params_none[], params_server_backup[], params_clock_advance[];
 extern const struct param params_token_create[], params_token_revoke[];

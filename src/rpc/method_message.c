@@ -10,62 +10,101 @@ enum { ATTACHMENTS_MAX = 100, PAYLOAD_BYTES_MAX = 256 << 20 };
 
 static const char *const finality_choices[] = {"none", "turn", "conversation", NULL};
 static const char *const outcome_choices[] = {"completed", "canceled", "failed", NULL};
-static const char *const trace_choices[] = {"thought",    "tool_call",     "tool_result",
-                                            "user_query", "user_response", "progress", NULL};
+static const char *const trace_choices[] = {
+    "thought", "tool_call", "tool_result", "user_query", "user_response", "progress", NULL};
 
 static const struct param attachment_fields[] = {
-    {.name = "name", .type = PARAM_STRING, .required = true, .min = 1, .max = 255, .doc = "file name"},
-    {.name = "contentType", .type = PARAM_STRING, .min = 1, .max = 255,
-     .fallback = "application/octet-stream", .doc = "media type"},
+    {.name = "name",
+     .type = PARAM_STRING,
+     .required = true,
+     .min = 1,
+     .max = 255,
+     .doc = "file name"},
+    {.name = "contentType",
+     .type = PARAM_STRING,
+     .min = 1,
+     .max = 255,
+     .fallback = "application/octet-stream",
+     .doc = "media type"},
     {.name = "content", .type = PARAM_STRING, .doc = "base64; this or `text`"},
     {.name = "text", .type = PARAM_STRING, .doc = "stored as UTF-8; this or `content`"},
     PARAMS_END,
 };
 
 static const struct param outcome_fields[] = {
-    {.name = "status", .type = PARAM_CHOICE, .required = true, .choices = outcome_choices,
+    {.name = "status",
+     .type = PARAM_CHOICE,
+     .required = true,
+     .choices = outcome_choices,
      .doc = "how it ended"},
     {.name = "reason", .type = PARAM_STRING, .may_be_null = true, .max = 1000, .doc = "why"},
     PARAMS_END,
 };
 
 static const struct param precondition_fields[] = {
-    {.name = "lastClosedSeq", .type = PARAM_INT, .required = true, .max = ID_MAX,
+    {.name = "lastClosedSeq",
+     .type = PARAM_INT,
+     .required = true,
+     .max = ID_MAX,
      .doc = "as in `head`"},
     PARAMS_END,
 };
 
 static const struct param trace_fields[] = {
-    {.name = "type", .type = PARAM_CHOICE, .required = true, .choices = trace_choices,
+    {.name = "type",
+     .type = PARAM_CHOICE,
+     .required = true,
+     .choices = trace_choices,
      .doc = "what it tells; other members are free"},
     PARAMS_END,
 };
 
-#define AGENT_ROW                                                                                  \
-    {.name = "agentId", .type = PARAM_NAME, .required = true, .doc = "who writes"}
-#define TURN_ROW                                                                                   \
-    {.name = "turn", .type = PARAM_INT, .may_be_null = true, .max = ID_MAX,                        \
-     .fallback = "the open turn, else the next", .doc = "refused if it is another"}
-#define REQUEST_ROWS                                                                               \
-    {.name = "clientRequestId", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX,          \
-     .doc = "the same again: the first answer, for ever"},                                         \
-        {.name = "idempotencyKey", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX,       \
-         .doc = "another name for clientRequestId"}
+#define AGENT_ROW                                                                    \
+    {                                                                                \
+        .name = "agentId", .type = PARAM_NAME, .required = true, .doc = "who writes" \
+    }
+#define TURN_ROW                                                                      \
+    {                                                                                 \
+        .name = "turn", .type = PARAM_INT, .may_be_null = true, .max = ID_MAX,        \
+        .fallback = "the open turn, else the next", .doc = "refused if it is another" \
+    }
+#define REQUEST_ROWS                                                                        \
+    {.name = "clientRequestId",                                                             \
+     .type = PARAM_STRING,                                                                  \
+     .min = 1,                                                                              \
+     .max = RPC_KEY_BYTES_MAX,                                                              \
+     .doc = "the same again: the first answer, for ever"},                                  \
+    {                                                                                       \
+        .name = "idempotencyKey", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX, \
+        .doc = "another name for clientRequestId"                                           \
+    }
 
 const struct param params_message_send[] = {
     CONVERSATION_ROW,
     AGENT_ROW,
     {.name = "text", .type = PARAM_STRING, .required = true, .doc = "the message"},
-    {.name = "finality", .type = PARAM_CHOICE, .choices = finality_choices, .fallback = "none",
+    {.name = "finality",
+     .type = PARAM_CHOICE,
+     .choices = finality_choices,
+     .fallback = "none",
      .doc = "what it closes"},
     TURN_ROW,
-    {.name = "attachments", .type = PARAM_LIST, .max = ATTACHMENTS_MAX,
-     .fields = attachment_fields, .doc = "stored apart, byte-exact"},
-    {.name = "outcome", .type = PARAM_OBJECT, .fields = outcome_fields,
-     .fallback = "completed, with finality conversation", .doc = "only with finality conversation"},
+    {.name = "attachments",
+     .type = PARAM_LIST,
+     .max = ATTACHMENTS_MAX,
+     .fields = attachment_fields,
+     .doc = "stored apart, byte-exact"},
+    {.name = "outcome",
+     .type = PARAM_OBJECT,
+     .fields = outcome_fields,
+     .fallback = "completed, with finality conversation",
+     .doc = "only with finality conversation"},
     {.name = "metadata", .type = PARAM_OBJECT, .may_be_null = true, .doc = "kept as given"},
-    {.name = "precondition", .type = PARAM_OBJECT, .may_be_null = true,
-     .fields = precondition_fields, .doc = "refused if it does not hold"},
+    {.name = "precondition",
+     .type = PARAM_OBJECT,
+     .may_be_null = true,
+     .fields = precondition_fields,
+     .doc = "refused if it does not hold"},
     REQUEST_ROWS,
     PARAMS_END,
 };
@@ -73,10 +112,17 @@ const struct param params_message_send[] = {
 const struct param params_trace_append[] = {
     CONVERSATION_ROW,
     AGENT_ROW,
-    {.name = "payload", .type = PARAM_OBJECT, .required = true, .fields = trace_fields,
-     .is_open = true, .doc = "kept as given"},
+    {.name = "payload",
+     .type = PARAM_OBJECT,
+     .required = true,
+     .fields = trace_fields,
+     .is_open = true,
+     .doc = "kept as given"},
     TURN_ROW,
-    {.name = "finality", .type = PARAM_CHOICE, .choices = finality_choices, .fallback = "none",
+    {.name = "finality",
+     .type = PARAM_CHOICE,
+     .choices = finality_choices,
+     .fallback = "none",
      .doc = "a trace closes nothing: anything but none is FINALITY_RULE"},
     REQUEST_ROWS,
     PARAMS_END,

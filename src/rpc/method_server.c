@@ -4,13 +4,20 @@
 const struct param params_none[] = {PARAMS_END};
 
 const struct param params_server_backup[] = {
-    {.name = "path", .type = PARAM_STRING, .required = true, .min = 1, .max = 4000,
+    {.name = "path",
+     .type = PARAM_STRING,
+     .required = true,
+     .min = 1,
+     .max = 4000,
      .doc = "absolute, on the server; must not exist"},
     PARAMS_END,
 };
 
 const struct param params_clock_advance[] = {
-    {.name = "ms", .type = PARAM_INT, .required = true, .max = INT64_C(3155760000000),
+    {.name = "ms",
+     .type = PARAM_INT,
+     .required = true,
+     .max = INT64_C(3155760000000),
      .doc = "milliseconds"},
     PARAMS_END,
 };

@@ -8,14 +8,25 @@
 static const char *const scope_choices[] = {"operator", "machine", "agent", "read", NULL};
 
 const struct param params_token_create[] = {
-    {.name = "scope", .type = PARAM_CHOICE, .required = true, .choices = scope_choices,
+    {.name = "scope",
+     .type = PARAM_CHOICE,
+     .required = true,
+     .choices = scope_choices,
      .doc = "what it may do"},
-    {.name = "conversation", .type = PARAM_INT, .may_be_null = true, .min = 1, .max = ID_MAX,
+    {.name = "conversation",
+     .type = PARAM_INT,
+     .may_be_null = true,
+     .min = 1,
+     .max = ID_MAX,
      .doc = "for agent (required) and read: this one only"},
     {.name = "role", .type = PARAM_NAME, .may_be_null = true, .doc = "for agent (required)"},
     {.name = "machine", .type = PARAM_NAME, .may_be_null = true, .doc = "for machine (required)"},
-    {.name = "ttl", .type = PARAM_STRING, .may_be_null = true, .max = 32,
-     .fallback = "for ever", .doc = "\"90s\", \"10m\", \"4h\""},
+    {.name = "ttl",
+     .type = PARAM_STRING,
+     .may_be_null = true,
+     .max = 32,
+     .fallback = "for ever",
+     .doc = "\"90s\", \"10m\", \"4h\""},
     PARAMS_END, /* no idempotencyKey: its stored answer would hold the secret */
 };
 
@@ -32,10 +43,11 @@ static int check_bindings(const struct grant *g, struct err *err)
     if (agent && !g->conversation)
         return params_refuse(err, "conversation", "is required for scope agent");
     if (agent != (g->role[0] != '\0'))
-        return params_refuse(err, "role", agent ? "is required for scope agent" : "is for scope agent");
+        return params_refuse(err, "role",
+                             agent ? "is required for scope agent" : "is for scope agent");
     if (machine != (g->machine[0] != '\0'))
         return params_refuse(err, "machine",
-                      machine ? "is required for scope machine" : "is for scope machine");
+                             machine ? "is required for scope machine" : "is for scope machine");
     if (g->conversation && !agent && g->scope != SCOPE_READ)
         return params_refuse(err, "conversation", "is for scope agent or read");
     return 0;

@@ -62,9 +62,9 @@ static int check_type(const struct json *v, enum json_type want, const struct pa
 {
     if (v->type == want)
         return 0;
-    return refuse(err, p, "must be %s %s, not %s", want == JSON_INT || want == JSON_ARRAY ||
-                          want == JSON_OBJECT ? "an" : "a", json_type_name(want),
-                  json_type_name(v->type));
+    return refuse(err, p, "must be %s %s, not %s",
+                  want == JSON_INT || want == JSON_ARRAY || want == JSON_OBJECT ? "an" : "a",
+                  json_type_name(want), json_type_name(v->type));
 }
 
 static int check_int(const struct param *row, const struct json *v, const struct path *p,

@@ -31,15 +31,18 @@ struct param {
     bool required;
     bool may_be_null; /* null means the same as absent */
     int64_t min, max;
-    const char *const *choices;  /* NULL-terminated */
-    const struct param *fields;  /* ends with name == NULL */
-    bool is_open;                /* an object may have other members too */
-    const struct param *item;    /* of a list that does not hold objects */
-    const char *fallback;        /* default, for the documentation */
+    const char *const *choices; /* NULL-terminated */
+    const struct param *fields; /* ends with name == NULL */
+    bool is_open;               /* an object may have other members too */
+    const struct param *item;   /* of a list that does not hold objects */
+    const char *fallback;       /* default, for the documentation */
     const char *doc;
 };
 
-#define PARAMS_END {.name = NULL}
+#define PARAMS_END   \
+    {                \
+        .name = NULL \
+    }
 
 /* `params` may be NULL (absent): then nothing may be required. */
 int params_check(const struct param *table, const struct json *params, struct err *err);

@@ -2,10 +2,10 @@
  * rpc.h: JSON-RPC 2.0, from bytes to effects to bytes.
  *
  * A request is one HTTP body or one WebSocket message: a call or a batch. It goes through three
- * hands: the net thread parses it (rpc_request_new: JSON, envelope, method, params, scope), the core
- * executes it inside a tick (rpc_execute: each call in its own savepoint), and after the commit the
- * reply is written (rpc_write_reply). If the commit failed, rpc_fail_all() turns what had succeeded
- * into UNAVAILABLE first.
+ * hands: the net thread parses it (rpc_request_new: JSON, envelope, method, params, scope), the
+ * core executes it inside a tick (rpc_execute: each call in its own savepoint), and after the
+ * commit the reply is written (rpc_write_reply). If the commit failed, rpc_fail_all() turns what
+ * had succeeded into UNAVAILABLE first.
  */
 #pragma once
 
@@ -33,10 +33,10 @@ struct rpc_call {
     const struct json *params;   /* NULL: none */
     struct str id;               /* as written; p == NULL: a notification */
     struct request_key key;
-    int code;                    /* 0, or a negative error */
-    const struct err *err;       /* if code != 0 */
+    int code;              /* 0, or a negative error */
+    const struct err *err; /* if code != 0 */
     bool is_parked;
-    struct buf result;           /* JSON, if code == 0 */
+    struct buf result; /* JSON, if code == 0 */
 };
 
 struct rpc_request {
@@ -52,7 +52,8 @@ struct rpc_request {
     size_t reserved_bytes; /* of them, counted against the peer until the reply is */
 };
 
-/* Never fails: what is wrong with the text is in the calls. Copies the text. Takes a ref of peer. */
+/* Never fails: what is wrong with the text is in the calls. Copies the text. Takes a ref of peer.
+ */
 struct rpc_request *rpc_request_new(struct peer *peer, const struct grant *grant, bool is_socket,
                                     struct str text, unsigned json_depth_max);
 struct rpc_request *rpc_request_free(struct rpc_request *r); /* NULL */

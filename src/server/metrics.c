@@ -38,8 +38,10 @@ void metrics_write(struct buf *out, const struct net_stats *net, const struct co
         {"reeve_store_writable", "gauge", "1 if the store takes writes.", is_writable ? 1 : 0},
     };
     // clang-format on
-    buf_addf(out, "# HELP reeve_info What is running.\n# TYPE reeve_info gauge\n"
-                  "reeve_info{version=\"%s\"} 1\n", version);
+    buf_addf(out,
+             "# HELP reeve_info What is running.\n# TYPE reeve_info gauge\n"
+             "reeve_info{version=\"%s\"} 1\n",
+             version);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n%s %.15g\n", rows[i].name, rows[i].help,
                  rows[i].name, rows[i].type, rows[i].name, rows[i].value);

@@ -22,10 +22,10 @@
 
 struct server_config {
     const char *data_folder;
-    const char *listen;    /* "127.0.0.1:7433" */
-    const char *store_url; /* NULL: sqlite:DATA/reeve.db */
+    const char *listen;             /* "127.0.0.1:7433" */
+    const char *store_url;          /* NULL: sqlite:DATA/reeve.db */
     const char *tls_cert, *tls_key; /* both or none */
-    bool is_insecure;      /* may listen beyond loopback without TLS */
+    bool is_insecure;               /* may listen beyond loopback without TLS */
     bool manual_clock;
     const char *const *allowed_hosts; /* names clients may use in Host, beside the usual ones */
     size_t allowed_host_count;

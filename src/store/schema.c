@@ -28,19 +28,19 @@ static const char version_1[] =
     "  max_turns INTEGER NOT NULL,"         /* 0: no limit */
     "  session_wall_clock_seconds INTEGER," /* NULL: as configured */
     "  watchdog_disabled INTEGER NOT NULL,"
-    "  idle_ms INTEGER,"                    /* NULL: as configured */
-    "  global_idle_ms INTEGER,"             /* NULL: as configured */
+    "  idle_ms INTEGER,"        /* NULL: as configured */
+    "  global_idle_ms INTEGER," /* NULL: as configured */
     "  window_number INTEGER NOT NULL,"
     "  window_started_at INTEGER NOT NULL,"
     "  last_seq INTEGER NOT NULL,"
     "  last_turn INTEGER NOT NULL,"
     "  last_closed_seq INTEGER NOT NULL,"
     "  turn_is_open INTEGER NOT NULL,"
-    "  turn_is_cleared INTEGER NOT NULL,"   /* open, and the next writer's */
-    "  turn_owner TEXT,"                    /* who opened the last turn; NULL before the first */
-    "  turn_events INTEGER NOT NULL,"       /* in the last turn */
-    "  system_events INTEGER NOT NULL,"     /* in turn 0 */
-    "  last_activity_at INTEGER NOT NULL,"  /* last event not written by the system */
+    "  turn_is_cleared INTEGER NOT NULL,"  /* open, and the next writer's */
+    "  turn_owner TEXT,"                   /* who opened the last turn; NULL before the first */
+    "  turn_events INTEGER NOT NULL,"      /* in the last turn */
+    "  system_events INTEGER NOT NULL,"    /* in turn 0 */
+    "  last_activity_at INTEGER NOT NULL," /* last event not written by the system */
     "  created_at INTEGER NOT NULL,"
     "  updated_at INTEGER NOT NULL,"
     "  CHECK ((status = 'completed') = (outcome IS NOT NULL)),"
@@ -51,7 +51,7 @@ static const char version_1[] =
     "CREATE TABLE agents ("
     "  conversation INTEGER NOT NULL,"
     "  role TEXT NOT NULL,"
-    "  position INTEGER NOT NULL,"          /* order of `agents` at creation: round robin */
+    "  position INTEGER NOT NULL," /* order of `agents` at creation: round robin */
     "  kind TEXT,"
     "  machine TEXT,"
     "  desired TEXT NOT NULL CHECK (desired IN ('auto', 'running', 'stopped')),"
@@ -59,11 +59,11 @@ static const char version_1[] =
     ");"
 
     "CREATE TABLE conversation_events ("
-    "  id INTEGER PRIMARY KEY,"             /* global, in commit order */
+    "  id INTEGER PRIMARY KEY," /* global, in commit order */
     "  conversation INTEGER NOT NULL,"
-    "  seq INTEGER NOT NULL,"               /* per conversation, gapless from 1 */
+    "  seq INTEGER NOT NULL," /* per conversation, gapless from 1 */
     "  turn INTEGER NOT NULL,"
-    "  event INTEGER NOT NULL,"             /* within the turn, from 1 */
+    "  event INTEGER NOT NULL," /* within the turn, from 1 */
     "  ts INTEGER NOT NULL,"
     "  type TEXT NOT NULL CHECK (type = 'message' OR type = 'trace' OR type = 'system'),"
     "  finality TEXT NOT NULL"
@@ -71,7 +71,7 @@ static const char version_1[] =
     "  agent_id TEXT NOT NULL,"
     "  payload TEXT NOT NULL,"
     "  client_request_id TEXT,"
-    "  request_hash BLOB,"                  /* of the canonical params, if there is a request id */
+    "  request_hash BLOB," /* of the canonical params, if there is a request id */
     "  CHECK (type = 'message' OR finality = 'none')"
     ");"
 
@@ -118,7 +118,7 @@ static const char version_1[] =
 
     "CREATE TABLE tokens ("
     "  token INTEGER PRIMARY KEY,"
-    "  hash BLOB NOT NULL UNIQUE,"          /* SHA-256; the token itself is never stored */
+    "  hash BLOB NOT NULL UNIQUE," /* SHA-256; the token itself is never stored */
     "  scope TEXT NOT NULL CHECK (scope IN ('operator', 'machine', 'agent', 'read')),"
     "  conversation INTEGER,"
     "  role TEXT,"
@@ -131,7 +131,7 @@ static const char version_1[] =
     "CREATE TABLE servers ("
     "  server TEXT PRIMARY KEY,"
     "  started_at INTEGER NOT NULL,"
-    "  last_tick_at INTEGER NOT NULL"       /* the greatest time in the store */
+    "  last_tick_at INTEGER NOT NULL" /* the greatest time in the store */
     ");";
 
 const char *const schema_migrations[] = {

@@ -174,7 +174,8 @@ void store_waive_savepoint(struct store *s)
         s->savepoint = SAVEPOINT_WAIVED;
 }
 
-/* A request's writes can neither be kept nor taken out alone: nothing of the transaction may stay. */
+/* A request's writes can neither be kept nor taken out alone: nothing of the transaction may stay.
+ */
 static int give_up_transaction(struct store *s, int rc, struct err *err)
 {
     end_queries(s);

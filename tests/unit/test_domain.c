@@ -1,9 +1,9 @@
 /*
  * test_domain.c: the log, its heads and its index, without server or sockets.
  *
- * The heart is a property: whatever happens, a head that is read back (row + tail of the log) is the
- * head that was in memory; and reading the log gives every event once, in order, wherever the border
- * between index and tail happens to be.
+ * The heart is a property: whatever happens, a head that is read back (row + tail of the log) is
+ * the head that was in memory; and reading the log gives every event once, in order, wherever the
+ * border between index and tail happens to be.
  */
 #include <stdlib.h>
 
