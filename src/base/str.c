@@ -71,13 +71,3 @@ bool str_is_utf8(struct str s)
     }
     return true;
 }
-
-bool str_eq_secret(struct str a, struct str b)
-{
-    if (a.n != b.n)
-        return false;
-    unsigned char diff = 0;
-    for (size_t i = 0; i < a.n; i++)
-        diff |= (unsigned char)(a.p[i] ^ b.p[i]);
-    return diff == 0;
-}

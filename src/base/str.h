@@ -56,5 +56,3 @@ static inline struct str str_skip(struct str s, size_t n)
 bool str_to_int(struct str s, int64_t *ret);
 /* Strict UTF-8 (no overlongs, no surrogates, at most U+10FFFF); NUL is an ordinary character. */
 bool str_is_utf8(struct str s);
-/* Equal without telling by time where they differ; lengths are not secret. */
-bool str_eq_secret(struct str a, struct str b);

@@ -329,8 +329,7 @@ int log_seq_at_id(struct work *w, int64_t conversation, int64_t last_seq, int64_
 /* ---- reading ---- */
 
 /* Rows of a query, until it ends, fn stops or an error. *left counts down. */
-static int read_rows(struct query *q, int64_t *left, int64_t *last_seq, log_fn *fn, void *ctx,
-                     struct err *err)
+static int read_rows(struct query *q, int64_t *left, log_fn *fn, void *ctx, struct err *err)
 {
     int r;
     struct event e;
@@ -339,7 +338,6 @@ static int read_rows(struct query *q, int64_t *left, int64_t *last_seq, log_fn *
         r = event_from_row(q, &e, err);
         if (r < 0)
             break;
-        *last_seq = e.seq;
         go_on = fn(ctx, &e);
         *left = go_on ? *left - 1 : 0;
     }
@@ -367,14 +365,14 @@ static int read_entries(struct work *w, int32_t i, int64_t left, log_fn *fn, voi
 int log_read(struct work *w, int64_t conversation, int64_t after_seq, int64_t limit, log_fn *fn,
              void *ctx, struct err *err)
 {
-    int64_t left = limit, last_seq = after_seq;
+    int64_t left = limit;
     int32_t i = tail_from(w->log_index, conversation, after_seq + 1);
     if (i == NONE || w->log_index->entries[i].seq > after_seq + 1) {
         struct query *q = store_query(w->store, SQL_EVENT_LIST);
         query_int(q, 1, conversation);
         query_int(q, 2, after_seq);
         query_int(q, 3, limit);
-        int r = read_rows(q, &left, &last_seq, fn, ctx, err);
+        int r = read_rows(q, &left, fn, ctx, err);
         if (r < 0)
             return r;
     }
@@ -392,8 +390,8 @@ int log_read_all(struct work *w, int64_t after_id, int64_t limit, log_fn *fn, vo
                  struct err *err)
 {
     struct query *q = store_query(w->store, SQL_EVENT_LIST_ALL);
-    int64_t left = limit, last_seq;
+    int64_t left = limit;
     query_int(q, 1, after_id);
     query_int(q, 2, limit);
-    return read_rows(q, &left, &last_seq, fn, ctx, err);
+    return read_rows(q, &left, fn, ctx, err);
 }

@@ -214,11 +214,6 @@ const struct json *params_get(const struct json *params, const char *name)
     return v && v->type != JSON_NULL ? v : NULL;
 }
 
-bool params_has(const struct json *params, const char *name)
-{
-    return params_get(params, name) != NULL;
-}
-
 int64_t params_int(const struct json *params, const char *name, int64_t fallback)
 {
     const struct json *v = params_get(params, name);

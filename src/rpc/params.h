@@ -51,7 +51,6 @@ int params_check(const struct param *table, const struct json *params, struct er
 int params_refuse(struct err *err, const char *path, const char *reason);
 
 /* Reading what was checked. Absent or null: the fallback. */
-bool params_has(const struct json *params, const char *name);
 int64_t params_int(const struct json *params, const char *name, int64_t fallback);
 bool params_bool(const struct json *params, const char *name, bool fallback);
 struct str params_str(const struct json *params, const char *name); /* p == NULL if absent */

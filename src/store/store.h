@@ -83,7 +83,6 @@ struct query *store_query(struct store *s, enum statement statement);
 void query_int(struct query *q, int param, int64_t value);
 void query_text(struct query *q, int param, struct str value); /* p == NULL binds NULL */
 void query_blob(struct query *q, int param, const void *data, size_t n);
-void query_null(struct query *q, int param);
 /* Bound text and blobs must stay until the query is stepped to its end or reset.
  * STORE_ROW, STORE_DONE, or a negative code. */
 int query_step(struct query *q, struct err *err);

@@ -248,12 +248,6 @@ void query_blob(struct query *q, int param, const void *data, size_t n)
         bound(q, param, sqlite3_bind_blob64(q->stmt, param, data, n, SQLITE_STATIC));
 }
 
-void query_null(struct query *q, int param)
-{
-    if (q->stmt)
-        bound(q, param, sqlite3_bind_null(q->stmt, param));
-}
-
 /* A write needs an open transaction, and the savepoint of its request to be real. */
 static int before_write(struct store *s)
 {

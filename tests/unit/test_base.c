@@ -463,15 +463,6 @@ TEST(utf8_at_every_place_of_a_word)
     CHECK(str_is_utf8(STR_NONE));
 }
 
-TEST(secret_comparison)
-{
-    CHECK(str_eq_secret(STR("token"), STR("token")));
-    CHECK(!str_eq_secret(STR("token"), STR("tokeN")));
-    CHECK(!str_eq_secret(STR("token"), STR("xoken")));
-    CHECK(!str_eq_secret(STR("token"), STR("toke")));
-    CHECK(str_eq_secret(STR_NONE, STR("")));
-}
-
 /* ---- err ---- */
 
 TEST(err_rows_are_sound)
