@@ -78,6 +78,13 @@ int64_t clock_now_ms(const struct clock *c)
     return c->base_ms + (c->source->boot_us(c->source->ctx) - c->boot_base_us) / 1000;
 }
 
+int64_t clock_us_until(const struct clock *c, int64_t at_ms)
+{
+    int64_t elapsed_us = c->source->boot_us(c->source->ctx) - c->boot_base_us;
+    at_ms = MIN(MAX(at_ms, INT64_C(0)), CLOCK_MS_MAX);
+    return (at_ms - c->base_ms) * 1000 - elapsed_us;
+}
+
 void clock_advance(struct clock *c, int64_t ms)
 {
     REQUIRE(c->manual);

@@ -38,6 +38,8 @@ void clock_init(struct clock *c, const struct clock_source *source, int64_t grea
 void clock_init_manual(struct clock *c, const struct clock_source *source,
                        int64_t greatest_stored_ms);
 int64_t clock_now_ms(const struct clock *c);
+/* Real time left until `now` is at_ms, in microseconds; negative if it is past. Not manual. */
+int64_t clock_us_until(const struct clock *c, int64_t at_ms);
 /* Manual only; 0 ≤ ms, and `now` may not pass CLOCK_MS_MAX (what a peer asks for is checked by the
  * caller). */
 void clock_advance(struct clock *c, int64_t ms);

@@ -35,7 +35,9 @@
     X(INVALID_TURN, -32012, 1, false, "not the next turn")                                  \
     X(FINALITY_RULE, -32013, 1, false, "only a message may close a turn or a conversation") \
     X(NOT_FOUND, -32014, 1, false, "not found")                                             \
+    X(CONVERSATION_BLOCKED, -32015, 1, false, "the conversation is blocked")                \
     X(IDEMPOTENCY_CONFLICT, -32016, 1, false, "this key was used with another body")        \
+    X(INVALID_TRANSITION, -32019, 1, false, "it is in no state for that")                   \
     X(PRECONDITION_FAILED, -32020, 1, false, "the precondition does not hold")              \
     X(UNAUTHENTICATED, -32021, 1, false, "no valid token")                                  \
     X(FORBIDDEN, -32022, 1, false, "not allowed")                                           \

@@ -8,6 +8,7 @@
 #include "domain/append.h"
 
 #include "base/mem.h"
+#include "domain/command.h"
 #include "domain/guidance.h"
 #include "domain/log_index.h"
 #include "domain/work.h"
@@ -59,16 +60,6 @@ static int push(struct work *w, struct head *h, struct event *e, const struct re
 
 /* ---- checks ---- */
 
-static int check_active(const struct head *h, struct err *err)
-{
-    if (h->conversation == 0)
-        return err_set(err, ERR_FORBIDDEN, "conversation 0 is the server's own log");
-    if (h->status == CONVERSATION_COMPLETED)
-        return err_set(err, ERR_CONVERSATION_FINALIZED, "conversation %lld has ended",
-                       (long long)h->conversation);
-    return 0;
-}
-
 static int check_precondition(const struct head *h, int64_t expected, struct err *err)
 {
     if (expected < 0 || expected == h->last_closed_seq)
@@ -97,7 +88,7 @@ static bool owns_turn(const struct head *h, struct str agent_id)
 
 static int check_owner(const struct head *h, const struct append *a, struct err *err)
 {
-    if (a->finality == FINALITY_NONE || a->overrides_owner || owns_turn(h, a->agent_id))
+    if (a->finality == FINALITY_NONE || a->is_from_above || owns_turn(h, a->agent_id))
         return 0;
     err_set(err, ERR_FORBIDDEN, "turn %lld belongs to %s", (long long)h->last_turn, h->turn_owner);
     return err_str(err, "owner", str_of(h->turn_owner));
@@ -105,7 +96,9 @@ static int check_owner(const struct head *h, const struct append *a, struct err 
 
 static int check_all(const struct head *h, const struct append *a, struct err *err)
 {
-    int r = check_active(h, err);
+    int r = head_check_active(h, err);
+    if (r == -ERR_CONVERSATION_BLOCKED && a->is_from_above)
+        r = 0;
     if (r == 0)
         r = check_precondition(h, a->precondition_closed_seq, err);
     if (r == 0)
@@ -143,7 +136,20 @@ static int finish_conversation(struct work *w, struct head *h, enum outcome outc
     h->status = CONVERSATION_COMPLETED;
     h->outcome = outcome;
     h->stop_reason = reason;
-    return head_write_status(w, h, err);
+    h->blocked_ms = 0;
+    return head_write_state(w, h, err);
+}
+
+/* The whole end, whoever makes it: what is open is closed, the terminal message, the status. */
+static int append_terminal(struct work *w, struct head *h, const struct append *a,
+                           struct event *ret, struct err *err)
+{
+    int r = commands_fail_open_starts(w, h->conversation, "conversation_ended", err);
+    if (r == 0)
+        r = push(w, h, ret, a->key, err);
+    if (r == 0)
+        r = finish_conversation(w, h, a->outcome, a->stop_reason, err);
+    return r;
 }
 
 /* The gate for messages and traces. */
@@ -158,12 +164,12 @@ static int append_to_turn(struct work *w, struct head *h, enum event_type type,
                           .finality = a->finality,
                           .agent_id = a->agent_id,
                           .payload = a->payload};
-    if (a->is_whole_request && a->finality == FINALITY_NONE)
+    if (a->finality == FINALITY_CONVERSATION)
+        return append_terminal(w, h, a, ret, err);
+    if (a->is_whole_request && a->finality == FINALITY_NONE && !head_watch_would_write(w, h))
         store_waive_savepoint(w->store);
     r = push(w, h, ret, a->key, err);
-    if (r == 0 && a->finality == FINALITY_CONVERSATION)
-        r = finish_conversation(w, h, a->outcome, a->stop_reason, err);
-    return r;
+    return r < 0 ? r : head_watch(w, h, err);
 }
 
 static int end_at_max_turns(struct work *w, struct head *h, struct err *err)
@@ -180,9 +186,10 @@ static int end_at_max_turns(struct work *w, struct head *h, struct err *err)
                        .precondition_closed_seq = -1,
                        .outcome = OUTCOME_CANCELED,
                        .stop_reason = STOP_MAX_TURNS,
-                       .overrides_owner = true};
+                       .is_from_above = true};
     struct event e;
-    return append_to_turn(w, h, EVENT_MESSAGE, &a, &e, err);
+    int r = append_to_turn(w, h, EVENT_MESSAGE, &a, &e, err);
+    return r < 0 ? r : work_note_rule(w, h->conversation, &e, RULE_MAX_TURNS, err);
 }
 
 static int find_or_repeat(struct work *w, const struct append *a, struct head **ret_head,
@@ -222,9 +229,10 @@ int append_trace(struct work *w, const struct append *a, struct event *ret, stru
 }
 
 int append_system(struct work *w, int64_t conversation, const char *agent_id, const char *kind,
-                  struct str data, struct event *ret, struct err *err)
+                  struct str data, const char *once, struct event *ret, struct err *err)
 {
     struct head *h;
+    struct request_key key = {.id = once ? str_of(once) : STR_NONE};
     int r = head_get(w, conversation, &h, err);
     if (r < 0)
         return r;
@@ -235,7 +243,7 @@ int append_system(struct work *w, int64_t conversation, const char *agent_id, co
         .type = EVENT_SYSTEM,
         .agent_id = str_of(agent_id),
         .payload = arena_printf(&w->arena, "{\"kind\":\"%s\",\"data\":%.*s}", kind, STR_ARG(data))};
-    return push(w, h, ret, NULL, err);
+    return push(w, h, ret, &key, err);
 }
 
 static int append_clear_trace(struct work *w, struct head *h, struct str agent_id,
@@ -263,7 +271,7 @@ int append_turn_cleared(struct work *w, int64_t conversation, struct str agent_i
     struct head *h;
     int r = head_get(w, conversation, &h, err);
     if (r == 0)
-        r = check_active(h, err);
+        r = head_check_active(h, err);
     if (r < 0)
         return r;
     if (!h->turn_is_open || h->turn_is_cleared) {

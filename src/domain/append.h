@@ -42,8 +42,8 @@ struct append {
     enum stop_reason stop_reason;    /* with FINALITY_CONVERSATION */
     bool is_whole_request; /* nothing but this append is written, and nothing follows that can fail
                             */
-    bool
-        overrides_owner; /* ends the conversation in another's turn: conversation.end, the ladder */
+    bool is_from_above; /* conversation.end, the ladder: ends it in another's turn, or while blocked
+                         */
 };
 
 /* Was this request done before? ERR_IDEMPOTENCY_CONFLICT if with another body. */
@@ -57,9 +57,10 @@ int append_find_repeat(struct work *w, int64_t conversation, struct str agent_id
  */
 int append_message(struct work *w, const struct append *a, struct event *ret, struct err *err);
 int append_trace(struct work *w, const struct append *a, struct event *ret, struct err *err);
-/* A system event on turn 0: {"kind":kind,"data":data}; data is compact JSON. */
+/* A system event on turn 0: {"kind":kind,"data":data}; data is compact JSON. Also while it is
+ * blocked. `once` (may be NULL) names it: a second event of this name cannot be stored. */
 int append_system(struct work *w, int64_t conversation, const char *agent_id, const char *kind,
-                  struct str data, struct event *ret, struct err *err);
+                  struct str data, const char *once, struct event *ret, struct err *err);
 
 /*
  * turn.clear: gives up the open turn without closing it. Writes a `turn_cleared` trace once; a

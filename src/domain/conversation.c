@@ -1,8 +1,13 @@
 /* conversation.c: see conversation.h. */
 #include "domain/conversation.h"
 
+#include <stdio.h>
+
+#include "base/clock.h"
 #include "base/mem.h"
+#include "domain/agent.h"
 #include "domain/append.h"
+#include "domain/command.h"
 #include "domain/guidance.h"
 #include "domain/log_index.h"
 #include "domain/work.h"
@@ -65,8 +70,8 @@ static int append_meta(struct work *w, int64_t conversation, const struct conver
     struct json_out j = JSON_OUT(&data);
     write_meta_data(&j, spec);
     struct event e;
-    return append_system(w, conversation, "system-orchestrator", "meta_created", buf_str(&data), &e,
-                         err);
+    return append_system(w, conversation, "system-orchestrator", "meta_created", buf_str(&data),
+                         NULL, &e, err);
 }
 
 int conversation_create(struct work *w, const struct conversation_spec *spec, int64_t *ret,
@@ -78,6 +83,10 @@ int conversation_create(struct work *w, const struct conversation_spec *spec, in
         r = insert_agent(w, h->conversation, (int64_t)i, &spec->agents[i], err);
     if (r == 0)
         r = append_meta(w, h->conversation, spec, err);
+    if (r == 0)
+        r = head_watch(w, h, err);
+    if (r == 0)
+        r = agents_ensure_desired(w, h->conversation, "conversation_created", err);
     if (r == 0)
         r = guidance_publish(w, h, err);
     if (r == 0)
@@ -107,20 +116,16 @@ int conversation_ensure_server_log(struct work *w, struct err *err)
 
 static int write_agents(struct work *w, int64_t conversation, struct json_out *out, struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_AGENT_LIST);
-    query_int(q, 1, conversation);
-    int r;
+    struct agent *list;
+    size_t count;
+    int r = agents_get(w, conversation, &list, &count, err);
+    if (r < 0)
+        return r;
     json_array(out, "agents");
-    while ((r = query_step(q, err)) == STORE_ROW) {
-        json_object(out, NULL);
-        json_string(out, "role", query_get_text(q, 0));
-        json_string(out, "kind", query_get_text(q, 1));
-        json_string(out, "machine", query_get_text(q, 2));
-        json_string(out, "desired", query_get_text(q, 3));
-        json_end(out);
-    }
+    for (size_t i = 0; i < count; i++)
+        agent_write(out, &list[i]);
     json_end(out);
-    return r;
+    return 0;
 }
 
 /* A member of meta_created's data, as it was given; null if absent. */
@@ -165,9 +170,7 @@ static void write_head(struct json_out *out, const struct head *h)
 
 static void write_runtime_controls(struct work *w, struct json_out *out, const struct head *h)
 {
-    int64_t seconds = h->session_wall_clock_seconds;
-    if (seconds == LIMIT_DEFAULT)
-        seconds = option_get(w->options, runtime_controls, session_wall_clock_seconds);
+    int64_t seconds = rule_limit(RULE_WALL_CLOCK, w->options, h) / 1000;
     json_object(out, "runtime_controls");
     json_int(out, "session_wall_clock_seconds", seconds);
     json_end(out);
@@ -264,6 +267,101 @@ int conversation_end(struct work *w, int64_t conversation, const struct conversa
                              .precondition_closed_seq = -1,
                              .outcome = end->outcome,
                              .stop_reason = reason_of(end->outcome),
-                             .overrides_owner = true};
+                             .is_from_above = true};
     return append_message(w, &a, ret, err);
+}
+
+/* ---- block, resume ---- */
+
+static struct str cancel_data(struct work *w, const struct head *h, int64_t budget_seconds)
+{
+    char started[CLOCK_ISO_BYTES], fired[CLOCK_ISO_BYTES];
+    clock_iso(h->window_started_ms, started);
+    clock_iso(w->now_ms, fired);
+    return arena_printf(
+        &w->arena,
+        "{\"aggregate_type\":\"runtime_control\",\"aggregate_id\":\"%lld\","
+        "\"event_kind\":\"runtime.watchdog.cancel\",\"reason\":\"wall_clock_exceeded\","
+        "\"session_started_at\":\"%s\",\"fired_at\":\"%s\",\"elapsed_seconds\":%lld,"
+        "\"configured_budget_seconds\":%lld,\"window\":%lld}",
+        (long long)h->conversation, started, fired,
+        (long long)((w->now_ms - h->window_started_ms) / 1000), (long long)budget_seconds,
+        (long long)h->window);
+}
+
+int conversation_block(struct work *w, struct head *h, int64_t budget_seconds, struct err *err)
+{
+    char once[64];
+    struct event e;
+    REQUIRE(h->status == CONVERSATION_ACTIVE);
+    snprintf(once, sizeof once, "wall_clock:%lld", (long long)h->window);
+    int r = append_system(w, h->conversation, "system-watchdog", "runtime.watchdog.cancel",
+                          cancel_data(w, h, budget_seconds), once, &e, err);
+    if (r == 0)
+        r = commands_fail_open_starts(w, h->conversation, "conversation_blocked", err);
+    if (r < 0)
+        return r;
+    h->status = CONVERSATION_BLOCKED;
+    h->stop_reason = STOP_WALL_CLOCK;
+    h->blocked_ms = w->now_ms;
+    r = head_write_state(w, h, err);
+    return r < 0 ? r : work_note_rule(w, h->conversation, &e, RULE_WALL_CLOCK, err);
+}
+
+static int append_resumed(struct work *w, const struct head *h, int64_t blocked_ms, struct err *err)
+{
+    char started[CLOCK_ISO_BYTES];
+    clock_iso(h->window_started_ms, started);
+    struct str data =
+        arena_printf(&w->arena,
+                     "{\"window\":%lld,\"window_started_at\":\"%s\",\"blocked_seconds\":%lld,"
+                     "\"configured_budget_seconds\":%lld}",
+                     (long long)h->window, started, (long long)(blocked_ms / 1000),
+                     (long long)(rule_limit(RULE_WALL_CLOCK, w->options, h) / 1000));
+    struct event e;
+    int r = append_system(w, h->conversation, "system-orchestrator", "runtime.resumed", data, NULL,
+                          &e, err);
+    return r < 0 ? r : work_note_move(w, h->conversation, &e, "conversation.resume", err);
+}
+
+static int check_blocked(const struct head *h, struct err *err)
+{
+    if (h->status == CONVERSATION_BLOCKED)
+        return 0;
+    if (h->status == CONVERSATION_COMPLETED || h->conversation == 0)
+        return head_check_active(h, err);
+    err_set(err, ERR_INVALID_TRANSITION, "conversation %lld is active; only a blocked one resumes",
+            (long long)h->conversation);
+    err_str(err, "from", STR("active"));
+    err_str(err, "trigger", STR("resume"));
+    return err_str(err, "allowed", STR("blocked"));
+}
+
+int conversation_resume(struct work *w, int64_t conversation, int64_t budget_seconds,
+                        struct err *err)
+{
+    struct head *h;
+    int r = head_get(w, conversation, &h, err);
+    if (r == 0)
+        r = check_blocked(h, err);
+    if (r < 0)
+        return r;
+    int64_t blocked_ms = w->now_ms - h->blocked_ms;
+    head_edit(w, h);
+    h->status = CONVERSATION_ACTIVE;
+    h->stop_reason = STOP_REASON_NONE;
+    h->blocked_ms = 0;
+    h->notice_given = false;
+    h->window++;
+    h->window_started_ms = w->now_ms;
+    if (budget_seconds != LIMIT_DEFAULT)
+        h->session_wall_clock_seconds = budget_seconds;
+    r = append_resumed(w, h, blocked_ms, err);
+    if (r == 0)
+        r = head_write_state(w, h, err);
+    if (r == 0)
+        r = agents_ensure_desired(w, conversation, "conversation_resumed", err);
+    if (r == 0)
+        r = guidance_publish(w, h, err);
+    return r;
 }

@@ -2,7 +2,8 @@
  * conversation.h: create, read, list and end conversations.
  *
  * A conversation begins with a `meta_created` event (turn 0, seq 1) that holds everything it was
- * created with; title and metadata are read from there. It ends once, by a terminal message.
+ * created with; title and metadata are read from there. It ends once, by a terminal message. When
+ * its budget is used up it is blocked instead, and can be resumed.
  * Conversation 0 is the server's own log: never ended, written by the server only.
  */
 #pragma once
@@ -48,6 +49,18 @@ struct conversation_end {
 };
 int conversation_end(struct work *w, int64_t conversation, const struct conversation_end *end,
                      struct event *ret, struct err *err);
+
+/*
+ * Its budget is used up (session.wall_clock): no writes until it is resumed. The event carries a
+ * name made of the window's number, so that whoever else finds it due, after a crash or on another
+ * server, cannot block the same window twice (P20, L74).
+ */
+int conversation_block(struct work *w, struct head *h, int64_t budget_seconds, struct err *err);
+/* From blocked to active: a new window from now on, with a new budget if one is given
+ * (LIMIT_DEFAULT: as before). Starts the agents that are desired running. ERR_INVALID_TRANSITION
+ * unless blocked. */
+int conversation_resume(struct work *w, int64_t conversation, int64_t budget_seconds,
+                        struct err *err);
 
 /* For work_init(): makes conversation 0 in a new store. */
 int conversation_ensure_server_log(struct work *w, struct err *err);

@@ -38,13 +38,12 @@ static int next_in_order(struct work *w, int64_t conversation, const char *speak
 int guidance_current(struct work *w, const struct head *h, struct guidance *ret, bool *ret_any,
                      struct err *err)
 {
-    int64_t idle_ms =
-        h->idle_ms == LIMIT_DEFAULT ? option_get(w->options, watchdog, idle_ms) : h->idle_ms;
+    int64_t idle_ms = rule_limit(RULE_IDLE, w->options, h);
     *ret = (struct guidance){
         .conversation = h->conversation,
         .continues = h->turn_is_open,
         .turn = h->turn_is_open ? h->last_turn : h->last_turn + 1,
-        .deadline_ms = idle_ms ? h->last_activity_ms + idle_ms : 0,
+        .deadline_ms = idle_ms ? gaps_due_ms(&w->gaps, rule_base_ms(RULE_IDLE, h), idle_ms) - 1 : 0,
     };
     int r = 0;
     if (h->status != CONVERSATION_ACTIVE)

@@ -109,7 +109,11 @@ static int head_from_row(struct query *q, int64_t conversation, struct head *ret
         .last_activity_ms = query_get_int(q, 19),
         .created_ms = query_get_int(q, 20),
         .updated_ms = query_get_int(q, 21),
+        .notice_given = query_get_int(q, 22) != 0,
+        .blocked_ms = query_get_int(q, 23),
     };
+    for (int rule = 0; rule < TIMED_RULE_COUNT; rule++)
+        ret->look_ms[rule] = query_is_null(q, 24 + rule) ? NEVER_MS : query_get_int(q, 24 + rule);
     copy_name(ret->starting_role, query_get_text(q, 3));
     copy_name(ret->turn_owner, query_get_text(q, 16));
     if (!conversation_status_parse(query_get_text(q, 0), &ret->status))
@@ -205,6 +209,22 @@ int head_get(struct work *w, int64_t conversation, struct head **ret, struct err
 
 /* ---- changing ---- */
 
+int head_check_active(const struct head *h, struct err *err)
+{
+    if (h->conversation == 0)
+        return err_set(err, ERR_FORBIDDEN, "conversation 0 is the server's own log");
+    if (h->status == CONVERSATION_COMPLETED)
+        return err_set(err, ERR_CONVERSATION_FINALIZED, "conversation %lld has ended",
+                       (long long)h->conversation);
+    if (h->status == CONVERSATION_BLOCKED) {
+        err_set(err, ERR_CONVERSATION_BLOCKED,
+                "conversation %lld is blocked; conversation.resume continues it",
+                (long long)h->conversation);
+        return err_str(err, "stop_reason_code", str_of(stop_reason_name(h->stop_reason)));
+    }
+    return 0;
+}
+
 struct head_undo {
     struct head_undo *next;
     struct head *head;
@@ -254,6 +274,8 @@ int head_create(struct work *w, const struct head *initial, struct head **ret, s
     h->stop_reason = STOP_REASON_NONE;
     h->window = 1;
     h->window_started_ms = h->last_activity_ms = h->created_ms = h->updated_ms = w->now_ms;
+    for (int rule = 0; rule < TIMED_RULE_COUNT; rule++)
+        h->look_ms[rule] = NEVER_MS;
     h->created_in = w->request;
     map_put(&w->heads, conversation, h);
     head_edit(w, h);
@@ -303,13 +325,25 @@ static int write_row(struct work *w, const struct head *h, struct err *err)
     return run_update(q, h, err);
 }
 
-int head_write_status(struct work *w, struct head *h, struct err *err)
+int head_write_state(struct work *w, struct head *h, struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_STATUS_UPDATE);
+    struct query *q = store_query(w->store, SQL_STATE_UPDATE);
     query_int(q, 1, h->conversation);
     query_text(q, 2, str_of(conversation_status_name(h->status)));
     query_text(q, 3, str_of(outcome_name(h->outcome)));
     query_text(q, 4, str_of(stop_reason_name(h->stop_reason)));
+    bind_limit(q, 5, h->session_wall_clock_seconds);
+    query_int(q, 6, h->window);
+    query_int(q, 7, h->window_started_ms);
+    query_int(q, 8, h->notice_given);
+    if (h->blocked_ms)
+        query_int(q, 9, h->blocked_ms);
+    for (enum rule_id rule = 0; rule < TIMED_RULE_COUNT; rule++) {
+        h->look_ms[rule] = rule_due_ms(rule, w->options, &w->gaps, h);
+        w->next_look_ms = MIN(w->next_look_ms, h->look_ms[rule]);
+        if (h->look_ms[rule] != NEVER_MS)
+            query_int(q, 10 + (int)rule, h->look_ms[rule]);
+    }
     int r = run_update(q, h, err);
     return r < 0 ? r : write_row(w, h, err);
 }

@@ -9,8 +9,8 @@
  * being appended and for one that is read back. So its row in `conversations` is a snapshot,
  * written behind together with the log's indexes (work_maintain); reading a head means reading the
  * row and applying the events after it, which are in the log's tail. Only what does not follow from
- * the log is written in the request that changes it: the row itself at creation, and the status at
- * the end.
+ * the log is written in the request that changes it: the row itself at creation, the state (status,
+ * window) when it ends, blocks or resumes, and the times to look at it (rule.h).
  *
  * The rules that keep memory and store in step:
  *   - a head changes only inside a request, after head_edit(), which remembers it as it was, so a
@@ -27,6 +27,7 @@
 
 #include "base/err.h"
 #include "domain/event.h"
+#include "domain/rule.h"
 
 #define CONVERSATION_STATUS_LIST(X) \
     X(ACTIVE, "active") X(BLOCKED, "blocked") X(COMPLETED, "completed")
@@ -48,12 +49,15 @@ enum outcome {
 };
 
 /* Why something ended or is blocked: closed list, never empty once it has. */
-#define STOP_REASON_LIST(X)                     \
-    X(COMPLETED, "completed")                   \
-    X(FAILED, "failed")                         \
-    X(CANCELED_BY_USER, "canceled_by_user")     \
-    X(CANCELED_BY_CLIENT, "canceled_by_client") \
-    X(MAX_TURNS, "max_turns")
+#define STOP_REASON_LIST(X)                       \
+    X(COMPLETED, "completed")                     \
+    X(FAILED, "failed")                           \
+    X(CANCELED_BY_USER, "canceled_by_user")       \
+    X(CANCELED_BY_CLIENT, "canceled_by_client")   \
+    X(IDLE_TIMEOUT, "idle_timeout")               \
+    X(GLOBAL_IDLE_TIMEOUT, "global_idle_timeout") \
+    X(MAX_TURNS, "max_turns")                     \
+    X(WALL_CLOCK, "watchdog_wall_clock_exceeded")
 
 enum stop_reason {
     STOP_REASON_NONE = -1,
@@ -78,6 +82,9 @@ struct head {
     bool watchdog_disabled;
     int64_t idle_ms, global_idle_ms; /* or LIMIT_DEFAULT; 0: off */
     int64_t window, window_started_ms;
+    bool notice_given;                 /* of this window's budget */
+    int64_t blocked_ms;                /* since when; 0: not */
+    int64_t look_ms[TIMED_RULE_COUNT]; /* when the ladder must look next: rule.h */
     int64_t last_seq;
     int64_t last_turn;
     int64_t last_closed_seq; /* seq of the last message that closed a turn */
@@ -101,6 +108,8 @@ const char *stop_reason_name(enum stop_reason reason); /* NULL for STOP_REASON_N
 
 /* The head to read; ERR_NOT_FOUND. Valid until the end of the tick. */
 int head_get(struct work *w, int64_t conversation, struct head **ret, struct err *err);
+/* Takes writes, or: ERR_FORBIDDEN (conversation 0), ERR_CONVERSATION_FINALIZED, _BLOCKED. */
+int head_check_active(const struct head *h, struct err *err);
 /* Call before each request's first change of a head. */
 void head_edit(struct work *w, struct head *h);
 /* A new conversation: inserts the row and returns its head, ready to edit. Only the settings of
@@ -109,8 +118,9 @@ int head_create(struct work *w, const struct head *initial, struct head **ret, s
 
 /* Moves the head past an event of its conversation. Does not touch the status. */
 void head_apply(struct head *h, const struct event *e);
-/* Writes the row now, status, outcome and reason included: for a request that changes those. */
-int head_write_status(struct work *w, struct head *h, struct err *err);
+/* Status, outcome, reason, window or budget were edited: sets the times to look at it accordingly
+ * and writes the whole row now. */
+int head_write_state(struct work *w, struct head *h, struct err *err);
 
 /* For work.c. */
 void heads_undo_request(struct work *w);

@@ -7,6 +7,8 @@
  */
 #include "domain/work.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "base/mem.h"
 #include "domain/conversation.h"
@@ -34,10 +36,9 @@ static int read_numbers(struct work *w, struct err *err)
         enum statement statement;
         int64_t *number;
     } all[] = {
-        {SQL_EVENT_LAST, &w->last.event},
-        {SQL_CONVERSATION_LAST, &w->last.conversation},
-        {SQL_ATTACHMENT_LAST, &w->last.attachment},
-        {SQL_TOKEN_LAST, &w->last.token},
+        {SQL_EVENT_LAST, &w->last.event},           {SQL_CONVERSATION_LAST, &w->last.conversation},
+        {SQL_ATTACHMENT_LAST, &w->last.attachment}, {SQL_TOKEN_LAST, &w->last.token},
+        {SQL_COMMAND_LAST, &w->last.command},
     };
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         int r = read_number(w, all[i].statement, all[i].number, err);
@@ -56,6 +57,25 @@ static int note_start(struct work *w, struct err *err)
     return query_run(q, NULL, err);
 }
 
+/* Since the last tick of the server before us nobody has watched. With a manual clock no time has
+ * passed. */
+static int note_down_time(struct work *w, struct err *err)
+{
+    if (w->previous_tick_ms == 0 || w->previous_tick_ms >= w->now_ms)
+        return 0;
+    work_mark_written(w);
+    return gaps_record(w, GAP_DOWN, w->previous_tick_ms, err);
+}
+
+/* What everybody must know before the first request. */
+static int read_watch_state(struct work *w, struct err *err)
+{
+    int r = read_number(w, SQL_SERVER_GREATEST_TIME, &w->previous_tick_ms, err);
+    if (r == 0)
+        r = gaps_read(w, &w->gaps, err);
+    return r;
+}
+
 static int first_tick(struct work *w, int64_t now_ms, struct err *err)
 {
     int r = work_begin(w, now_ms, err);
@@ -63,6 +83,10 @@ static int first_tick(struct work *w, int64_t now_ms, struct err *err)
         r = work_request_begin(w, err);
     if (r == 0)
         r = conversation_ensure_server_log(w, err);
+    if (r == 0)
+        r = note_down_time(w, err);
+    if (r == 0)
+        r = rules_apply_limits(w, err);
     if (r == 0)
         r = note_start(w, err);
     if (r == 0)
@@ -75,8 +99,11 @@ static int first_tick(struct work *w, int64_t now_ms, struct err *err)
 int work_init(struct work *w, struct store *store, const struct options *options, int64_t now_ms,
               struct err *err)
 {
-    *w = (struct work){.store = store, .options = options, .tail_max = LOG_TAIL_MAX};
+    *w = (struct work){
+        .store = store, .options = options, .tail_max = LOG_TAIL_MAX, .next_look_ms = INT64_MIN};
     int r = read_numbers(w, err);
+    if (r == 0)
+        r = read_watch_state(w, err);
     if (r == 0)
         r = log_index_new(w, &w->log_index, err);
     if (r == 0)
@@ -90,6 +117,7 @@ void work_release(struct work *w)
 {
     heads_drop(w);
     w->log_index = log_index_free(w->log_index);
+    gaps_release(&w->gaps);
     arena_release(&w->arena);
 }
 
@@ -104,7 +132,9 @@ int work_begin(struct work *w, int64_t now_ms, struct err *err)
 {
     REQUIRE(!store_in_transaction(w->store));
     REQUIRE_F(now_ms >= w->now_ms, "now goes back from %lld", (long long)w->now_ms);
+    w->now_before = w->now_ms;
     w->now_ms = now_ms;
+    memcpy(w->fired_before, w->fired, sizeof w->fired);
     w->indexed_before = log_index_count(w->log_index);
     forget_tick(w);
     arena_clear(&w->arena);
@@ -117,6 +147,8 @@ int work_request_begin(struct work *w, struct err *err)
     w->undo = NULL;
     w->before.last = w->last;
     w->before.indexed = log_index_count(w->log_index);
+    w->before.gaps = w->gaps.count;
+    memcpy(w->before.fired, w->fired, sizeof w->fired);
     w->before.events_last = w->events_last;
     w->before.guidance_last = w->guidance_last;
     w->before.tokens_changed = w->tokens_changed;
@@ -128,6 +160,8 @@ static void undo_request(struct work *w)
     heads_undo_request(w);
     log_index_truncate(w->log_index, w->before.indexed);
     w->last = w->before.last;
+    w->gaps.count = w->before.gaps;
+    memcpy(w->fired, w->before.fired, sizeof w->fired);
     w->tokens_changed = w->before.tokens_changed;
     w->events_last = w->before.events_last;
     if (w->events_last)
@@ -178,15 +212,21 @@ int work_commit(struct work *w, struct err *err)
 {
     int r = write_and_commit(w, err);
     if (r == 0) {
+        if (w->has_written)
+            w->written_ms = w->now_ms;
         heads_evict_some(w);
         return 0;
     }
     store_rollback(w->store);
+    w->now_ms = w->now_before;
+    memcpy(w->fired, w->fired_before, sizeof w->fired);
     heads_drop(w);
     log_index_truncate(w->log_index, w->indexed_before);
     forget_tick(w);
     struct err again = ERR_INIT;
     int reread = read_numbers(w, &again);
+    if (reread == 0)
+        reread = gaps_read(w, &w->gaps, &again);
     REQUIRE_F(reread == 0, "cannot read the store after a failed commit: %s", again.message);
     return r;
 }
@@ -236,6 +276,23 @@ void work_publish_event(struct work *w, const struct event *e)
     else
         w->events = copy;
     w->events_last = copy;
+}
+
+int work_note_move(struct work *w, int64_t conversation, const struct event *e, const char *rule,
+                   struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_MOVE_INSERT);
+    query_int(q, 1, conversation);
+    query_int(q, 2, e->id);
+    query_text(q, 3, str_of(rule));
+    return query_run(q, NULL, err);
+}
+
+int work_note_rule(struct work *w, int64_t conversation, const struct event *e, enum rule_id rule,
+                   struct err *err)
+{
+    w->fired[rule]++;
+    return work_note_move(w, conversation, e, rule_name(rule), err);
 }
 
 void work_publish_guidance(struct work *w, struct guidance *g)

@@ -24,6 +24,8 @@
 #include "base/map.h"
 #include "base/options.h"
 #include "domain/event.h"
+#include "domain/gaps.h"
+#include "domain/rule.h"
 #include "store/store.h"
 
 struct guidance;
@@ -33,7 +35,7 @@ struct log_index;
 
 /* The greatest number given out so far, of each kind. */
 struct numbers {
-    int64_t event, conversation, attachment, token;
+    int64_t event, conversation, attachment, token, command;
 };
 
 struct work {
@@ -46,6 +48,13 @@ struct work {
     bool tokens_changed;
     struct numbers last;
     struct map heads; /* conversation → struct head */
+    struct gaps gaps; /* in which nobody watched */
+    /* No conversation need be looked at before this time (rule.h). Appends lower it, a pass of the
+     * ladder sets it anew; a request that is undone may leave it too early, which costs a look. */
+    int64_t next_look_ms;
+    int64_t fired[RULE_COUNT]; /* moves made since the start */
+    int64_t previous_tick_ms;  /* of the last server that ran on this store; 0: none */
+    int64_t written_ms;        /* the last tick that is stored */
     struct log_index *log_index;
     size_t tail_max; /* LOG_TAIL_MAX, unless a test wants it short */
     /* private: head.c */
@@ -55,9 +64,12 @@ struct work {
     /* private: work.c */
     bool has_written;
     size_t indexed_before; /* of this tick */
+    int64_t now_before;
+    int64_t fired_before[RULE_COUNT];
     struct {
         struct numbers last;
-        size_t indexed;
+        size_t indexed, gaps;
+        int64_t fired[RULE_COUNT];
         struct event *events_last;
         struct guidance *guidance_last;
         bool tokens_changed;
@@ -83,5 +95,12 @@ void work_maintain(struct work *w);
 void work_mark_written(struct work *w);
 /* For the domain: copies `e` into the list of new events. */
 void work_publish_event(struct work *w, const struct event *e);
+/* For the domain: event `e` tells what `rule` (or a person, or a follower) did to the conversation;
+ * kept for `why`. */
+int work_note_move(struct work *w, int64_t conversation, const struct event *e, const char *rule,
+                   struct err *err);
+/* The same, and counted as one of the ladder's. */
+int work_note_rule(struct work *w, int64_t conversation, const struct event *e, enum rule_id rule,
+                   struct err *err);
 /* g must live in the tick's arena. */
 void work_publish_guidance(struct work *w, struct guidance *g);

@@ -18,6 +18,7 @@
 #include "domain/work.h"
 #include "follow/subscription.h"
 #include "rpc/params.h"
+#include "watch/ladder.h"
 
 struct rpc_call;
 struct rpc_request;
@@ -27,8 +28,14 @@ struct rpc_host {
     void *ctx;
     void (*write_info)(void *ctx, struct json_out *out);
     void (*write_config)(void *ctx, struct json_out *out);
-    /* Manual clock only: steps `now`. ERR_FORBIDDEN if the clock is real. */
-    int (*advance_clock)(void *ctx, int64_t ms, struct err *err);
+    struct ladder *ladder;
+    /* Manual clock only: takes the call and finishes it when `now` has been stepped and nothing is
+     * left to do, or fails at once. ERR_FORBIDDEN if the clock is real. */
+    int (*advance_clock)(void *ctx, struct rpc_request *request, struct rpc_call *call, int64_t ms,
+                         bool is_gap, struct err *err);
+    /* Takes the call and finishes it when the pass is over. False if one is under way. */
+    bool (*run_once)(void *ctx, struct rpc_request *request, struct rpc_call *call,
+                     enum rule_id only);
     /* Takes the call and finishes it later (rpc_call_done), or fails at once. */
     int (*begin_backup)(void *ctx, struct rpc_request *request, struct rpc_call *call,
                         struct str path, struct err *err);
@@ -90,7 +97,15 @@ method_fn method_conversation_create, method_conversation_get, method_conversati
     method_conversation_end;
 method_fn method_message_send, method_trace_append, method_turn_clear, method_attachment_get;
 method_fn method_event_list, method_event_subscribe, method_event_unsubscribe;
-method_fn method_server_info, method_server_config, method_server_backup, method_clock_advance;
+method_fn method_server_info, method_server_config, method_server_backup;
+method_fn method_clock_advance, method_clock_gap;
+method_fn method_conversation_resume, method_conversation_why;
+method_fn method_watchdog_rules, method_watchdog_run_once;
+method_fn method_lifecycle_ensure, method_lifecycle_stop, method_lifecycle_get_ensured,
+    method_command_list;
+
+/* The members of watchdog.runOnce's answer. */
+void method_write_pass(struct json_out *out, const struct pass *pass, bool is_running);
 method_fn method_token_create, method_token_list, method_token_revoke;
 
 /* Rows that many methods share. */
@@ -115,4 +130,6 @@ extern const struct param params_message_send[], params_trace_append[], params_t
     params_attachment_get[];
 extern const struct param params_event_list[], params_event_subscribe[], params_event_unsubscribe[];
 extern const struct param params_none[], params_server_backup[], params_clock_advance[];
+extern const struct param params_conversation_resume[], params_watchdog_run_once[];
+extern const struct param params_lifecycle[], params_lifecycle_get[], params_command_list[];
 extern const struct param params_token_create[], params_token_revoke[];

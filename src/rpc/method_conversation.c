@@ -1,4 +1,4 @@
-/* method_conversation.c: conversation.create, .get, .list, .end. */
+/* method_conversation.c: conversation.create, .get, .list, .end, .resume. */
 #include <stdio.h>
 
 #include "rpc/method.h"
@@ -65,6 +65,17 @@ const struct param params_conversation_create[] = {
      .fields = watchdog_fields,
      .doc = "idle limits of its own"},
     {.name = "metadata", .type = PARAM_OBJECT, .may_be_null = true, .doc = "kept as given"},
+    KEY_ROW,
+    PARAMS_END,
+};
+
+const struct param params_conversation_resume[] = {
+    CONVERSATION_ROW,
+    {.name = "runtime_controls",
+     .type = PARAM_OBJECT,
+     .may_be_null = true,
+     .fields = runtime_fields,
+     .doc = "a new budget; absent: as before"},
     KEY_ROW,
     PARAMS_END,
 };
@@ -256,4 +267,24 @@ int method_conversation_end(struct method_context *c, struct json_out *out, stru
     if (r == 0)
         event_write_receipt(out, &e);
     return r;
+}
+
+/* ---- resume ---- */
+
+int method_conversation_resume(struct method_context *c, struct json_out *out, struct err *err)
+{
+    int64_t conversation = params_int(c->params, "conversation", 0),
+            seconds = params_int(params_get(c->params, "runtime_controls"),
+                                 "session_wall_clock_seconds", LIMIT_DEFAULT);
+    struct head *h;
+    int r = conversation_resume(c->work, conversation, seconds, err);
+    if (r == 0)
+        r = head_get(c->work, conversation, &h, err);
+    if (r < 0)
+        return r;
+    json_int(out, "conversation", conversation);
+    json_stringz(out, "status", conversation_status_name(h->status));
+    json_int(out, "window", h->window);
+    json_time(out, "windowStartedAt", h->window_started_ms);
+    return 0;
 }

@@ -1,4 +1,4 @@
-/* method_server.c: server.info, server.config, server.backup, clock.advance. */
+/* method_server.c: server.info, server.config, server.backup, clock.advance, clock.gap. */
 #include "rpc/method.h"
 
 const struct param params_none[] = {PARAMS_END};
@@ -48,8 +48,16 @@ int method_server_backup(struct method_context *c, struct json_out *out, struct 
 
 int method_clock_advance(struct method_context *c, struct json_out *out, struct err *err)
 {
-    int r = c->host->advance_clock(c->host->ctx, params_int(c->params, "ms", 0), err);
-    if (r == 0)
-        json_time(out, "now", c->work->now_ms);
-    return r;
+    (void)out;
+    int r = c->host->advance_clock(c->host->ctx, c->request, c->call,
+                                   params_int(c->params, "ms", 0), false, err);
+    return r < 0 ? r : METHOD_PARKED;
+}
+
+int method_clock_gap(struct method_context *c, struct json_out *out, struct err *err)
+{
+    (void)out;
+    int r = c->host->advance_clock(c->host->ctx, c->request, c->call,
+                                   params_int(c->params, "ms", 0), true, err);
+    return r < 0 ? r : METHOD_PARKED;
 }

@@ -232,13 +232,16 @@ struct str params_str(const struct json *params, const char *name)
     return v ? v->string : STR_NONE;
 }
 
-struct str params_name(struct arena *a, const struct json *params, const char *name)
+struct str params_lower(struct arena *a, struct str s)
 {
-    struct str s = params_str(params, name);
-    if (!s.p)
-        return s;
     char *lower = arena_strndup(a, s.p, s.n);
     for (size_t i = 0; i < s.n; i++)
         lower[i] = (char)tolower((unsigned char)lower[i]);
     return (struct str){lower, s.n};
+}
+
+struct str params_name(struct arena *a, const struct json *params, const char *name)
+{
+    struct str s = params_str(params, name);
+    return s.p ? params_lower(a, s) : s;
 }

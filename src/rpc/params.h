@@ -56,4 +56,5 @@ bool params_bool(const struct json *params, const char *name, bool fallback);
 struct str params_str(const struct json *params, const char *name); /* p == NULL if absent */
 /* In lower case, in the arena; p == NULL if absent. */
 struct str params_name(struct arena *a, const struct json *params, const char *name);
+struct str params_lower(struct arena *a, struct str s); /* of an item of a list of names */
 const struct json *params_get(const struct json *params, const char *name); /* NULL if null */

@@ -278,8 +278,8 @@ static void execute_call(struct method_context *c)
 void rpc_execute(struct rpc_request *r, struct work *w, struct subscriptions *subs,
                  const struct rpc_host *host)
 {
-    for (size_t i = 0; i < r->count; i++) {
-        struct rpc_call *call = &r->calls[i];
+    while (r->executed < r->count && r->parked == 0) {
+        struct rpc_call *call = &r->calls[r->executed++];
         if (call->code < 0)
             continue;
         struct method_context c = {
@@ -295,6 +295,11 @@ void rpc_execute(struct rpc_request *r, struct work *w, struct subscriptions *su
         };
         execute_call(&c);
     }
+}
+
+bool rpc_has_more(const struct rpc_request *r)
+{
+    return r->executed < r->count;
 }
 
 void rpc_fail_all(struct rpc_request *r)

@@ -47,6 +47,7 @@ struct rpc_request {
     bool is_socket; /* came over a WebSocket: may subscribe */
     bool is_batch;
     size_t count, parked;
+    size_t executed; /* calls done with, or parked */
     struct rpc_call *calls;
     size_t result_bytes;   /* of the calls executed so far */
     size_t reserved_bytes; /* of them, counted against the peer until the reply is */
@@ -58,12 +59,14 @@ struct rpc_request *rpc_request_new(struct peer *peer, const struct grant *grant
                                     struct str text, unsigned json_depth_max);
 struct rpc_request *rpc_request_free(struct rpc_request *r); /* NULL */
 
-/* Executes every call that is still good. In a tick of c->work; c is filled in up to `host`. */
+/* Executes every call that is still good, up to one that parks: those behind it come when it is
+ * done (rpc_has_more), so that a batch keeps its order. */
 void rpc_execute(struct rpc_request *r, struct work *w, struct subscriptions *subs,
                  const struct rpc_host *host);
 /* The tick was lost: every call fails with UNAVAILABLE; one that only read may have read what
  * never happened. */
 void rpc_fail_all(struct rpc_request *r);
+bool rpc_has_more(const struct rpc_request *r);
 /* A parked call is done: code < 0 and err, or the members of its result are in call->result. */
 void rpc_call_done(struct rpc_request *r, struct rpc_call *call, int code, const struct err *err);
 

@@ -8,22 +8,40 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fail_point.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "domain/idempotency.h"
+#include "watch/pulse.h"
 
 enum { BACKUP_PAGES_PER_STEP = 64, TICK_RESULT_BYTES_MAX = 32 << 20 };
 #define PRUNE_EVERY_MS 60000
+#define SIGN_OF_LIFE_MS 5000
+#define PAUSE_US 1000000
 
-/* A backup under way, and the call that waits for it. */
-struct backup {
-    struct store_backup *copy;
+/* A call that waits for something to be done; request == NULL: none. */
+struct parked {
     struct rpc_request *request;
     struct rpc_call *call;
+    uint64_t tick; /* in which it was parked */
+};
+
+/* A backup under way. */
+struct backup {
+    struct parked by;
+    struct store_backup *copy;
     char *path;
+};
+
+/* clock.advance or clock.gap under way: ticks go from one due time to the next. */
+struct stepping {
+    struct parked by;
+    int64_t target_ms;
+    bool jumps; /* a gap: straight to the target */
 };
 
 struct core {
@@ -31,7 +49,15 @@ struct core {
     struct work work;
     struct subscriptions *subscriptions;
     struct rpc_host host;
+    struct ladder *ladder;
+    struct lifecycle *lifecycle;
+    struct pulse pulse;
+    struct pulse_finding found; /* by the pulse, not yet told */
     struct backup backup;
+    struct stepping stepping;
+    struct parked pass;      /* watchdog.runOnce */
+    bool step_failed;        /* in this tick */
+    int64_t paused_until_us; /* after a failure, what is due waits a little; monotonic */
     struct core_input *later, *later_last; /* requests that wait for room: pass_over() */
     size_t result_bytes;                   /* of this tick */
     bool wants_tick;                       /* some of `later` could run at once */
@@ -89,30 +115,50 @@ static void host_write_config(void *ctx, struct json_out *out)
     options_write(c->config.options, out, "options");
 }
 
+static struct parked park(const struct core *c, struct rpc_request *request, struct rpc_call *call)
+{
+    return (struct parked){request, call, c->stats.ticks};
+}
+
+static int refuse_second(struct err *err, const char *what)
+{
+    err_set(err, ERR_RATE_LIMITED, "%s is under way", what);
+    return err_int(err, "limit", 1);
+}
+
 static int host_begin_backup(void *ctx, struct rpc_request *request, struct rpc_call *call,
                              struct str path, struct err *err)
 {
     struct core *c = ctx;
-    if (c->backup.request) {
-        err_set(err, ERR_RATE_LIMITED, "a backup is under way");
-        return err_int(err, "limit", 1);
-    }
-    c->backup =
-        (struct backup){.request = request, .call = call, .path = mem_strndup(path.p, path.n)};
+    if (c->backup.by.request)
+        return refuse_second(err, "a backup");
+    c->backup = (struct backup){.by = park(c, request, call), .path = mem_strndup(path.p, path.n)};
     return 0; /* begins after the commit: core_idle() */
 }
 
-static int host_advance_clock(void *ctx, int64_t ms, struct err *err)
+static int host_advance_clock(void *ctx, struct rpc_request *request, struct rpc_call *call,
+                              int64_t ms, bool is_gap, struct err *err)
 {
     struct core *c = ctx;
     if (!c->config.clock->manual)
         return err_set(err, ERR_FORBIDDEN, "the clock is real; start with --clock=manual");
     if (ms > CLOCK_MS_MAX - c->work.now_ms)
         return params_refuse(err, "ms", "goes beyond the year 9999");
-    clock_advance(c->config.clock, ms);
-    c->work.now_ms = clock_now_ms(c->config.clock);
-    work_mark_written(&c->work); /* the time reached is stored */
-    return 0;
+    if (c->stepping.by.request)
+        return refuse_second(err, "a step of the clock");
+    c->stepping = (struct stepping){
+        .by = park(c, request, call), .target_ms = c->work.now_ms + ms, .jumps = is_gap && ms > 0};
+    return 0; /* the ticks that follow do it: tick_time() */
+}
+
+static bool host_run_once(void *ctx, struct rpc_request *request, struct rpc_call *call,
+                          enum rule_id only)
+{
+    struct core *c = ctx;
+    if (c->pass.request || !ladder_begin_pass(c->ladder, only))
+        return false;
+    c->pass = park(c, request, call);
+    return true;
 }
 
 /* ---- lifetime ---- */
@@ -128,12 +174,23 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
         free(c);
         return r;
     }
+    r = lifecycle_new(&c->work, &c->lifecycle, err);
+    if (r < 0) {
+        work_release(&c->work);
+        store_close(config->store);
+        free(c);
+        return r;
+    }
+    c->ladder = ladder_new(&c->work);
+    pulse_init(&c->pulse, config->clock);
     c->subscriptions = subscriptions_new(&c->work);
     c->host = (struct rpc_host){.ctx = c,
                                 .write_info = host_write_info,
                                 .write_config = host_write_config,
                                 .advance_clock = host_advance_clock,
-                                .begin_backup = host_begin_backup};
+                                .begin_backup = host_begin_backup,
+                                .run_once = host_run_once,
+                                .ladder = c->ladder};
     if (config->tokens_changed)
         config->tokens_changed(config->ctx, config->store);
     *ret = c;
@@ -189,6 +246,92 @@ static void stream_reply(struct core_input *in, int code, struct err *err, struc
     outbox_add(out, in->peer, status, &body);
 }
 
+static void leave_for_later(struct core *c, struct core_input *in)
+{
+    in->next = NULL;
+    if (c->later_last)
+        c->later_last->next = in;
+    else
+        c->later = in;
+    c->later_last = in;
+}
+
+static struct json_out begin_result(const struct parked *p)
+{
+    struct json_out j = JSON_OUT(&p->call->result);
+    buf_clear(&p->call->result);
+    json_object(&j, NULL);
+    return j;
+}
+
+/* The call is done: answers its request, or goes on with the calls behind it in the batch. */
+static void finish_parked(struct core *c, struct parked *p, int code, const struct err *err,
+                          struct outbox *out)
+{
+    struct rpc_request *r = p->request;
+    if (!r)
+        return;
+    rpc_call_done(r, p->call, code, err);
+    *p = (struct parked){0};
+    if (rpc_has_more(r)) {
+        struct core_input *in = core_input_new(CORE_REQUEST, r->peer);
+        in->request = r;
+        leave_for_later(c, in);
+        c->wants_tick = true;
+        return;
+    }
+    reply(c, r, out);
+    rpc_request_free(r);
+}
+
+/* ---- what is due ---- */
+
+static void pause_what_is_due(struct core *c)
+{
+    c->paused_until_us = clock_mono_us() + PAUSE_US;
+}
+
+static bool is_paused(const struct core *c)
+{
+    return c->paused_until_us && clock_mono_us() < c->paused_until_us;
+}
+
+/* Is there nothing left to do at this time? */
+static bool is_quiet(const struct core *c)
+{
+    int64_t now_ms = c->work.now_ms;
+    return !ladder_is_in_pass(c->ladder) && ladder_next_ms(c->ladder) > now_ms &&
+           lifecycle_next_ms(c->lifecycle) > now_ms;
+}
+
+static void finish_stepping(struct core *c, struct outbox *out)
+{
+    struct stepping *s = &c->stepping;
+    if (!s->by.request)
+        return;
+    if (c->work.now_ms == s->target_ms)
+        s->jumps = false;
+    if (c->work.now_ms < s->target_ms || !is_quiet(c))
+        return;
+    struct json_out j = begin_result(&s->by);
+    json_time(&j, "now", c->work.now_ms);
+    json_end(&j);
+    finish_parked(c, &s->by, 0, NULL, out);
+}
+
+static void finish_pass(struct core *c, struct outbox *out)
+{
+    struct err err = ERR_INIT;
+    if (c->step_failed)
+        finish_parked(c, &c->pass, err_set(&err, ERR_UNAVAILABLE, "the pass failed"), &err, out);
+    if (!c->pass.request || ladder_is_in_pass(c->ladder))
+        return;
+    struct json_out j = begin_result(&c->pass);
+    method_write_pass(&j, ladder_last_pass(c->ladder), false);
+    json_end(&j);
+    finish_parked(c, &c->pass, 0, NULL, out);
+}
+
 /* What the net thread has seen is so, whatever becomes of the tick. */
 static void note_peer(struct core *c, const struct core_input *in)
 {
@@ -220,6 +363,8 @@ static bool pass_over(struct core *c, const struct core_input *in)
 static void run_request(struct core *c, struct rpc_request *r)
 {
     c->stats.requests++;
+    atomic_fetch_sub(&r->peer->queued_bytes,
+                     r->reserved_bytes); /* of the calls before a parked one */
     rpc_execute(r, &c->work, c->subscriptions, &c->host);
     c->result_bytes += r->result_bytes;
     r->reserved_bytes = r->result_bytes; /* counted as waiting already, until reply() */
@@ -232,6 +377,8 @@ static void run_input(struct core *c, struct core_input *in, struct outbox *stre
     switch (in->kind) {
     case CORE_REQUEST:
         run_request(c, in->request);
+        if (in->request->parked)
+            in->request = NULL; /* its struct parked has it */
         break;
     case CORE_STREAM: {
         int code = open_stream(c, in, &err);
@@ -254,14 +401,27 @@ static void note_events(struct core *c)
 static void after_commit(struct core *c, struct core_input *inputs, struct outbox *streams,
                          struct outbox *out)
 {
+    fail_point(FAIL_AFTER_COMMIT);
     note_events(c);
+    c->found = (struct pulse_finding){0};
+    lifecycle_committed(c->lifecycle);
+    ladder_committed(c->ladder);
     if (c->work.tokens_changed && c->config.tokens_changed)
         c->config.tokens_changed(c->config.ctx, c->config.store);
     for (struct core_input *in = inputs; in; in = in->next)
-        if (in->request && in->request->parked == 0)
+        if (in->request)
             reply(c, in->request, out);
     outbox_append(out, streams);
     subscriptions_publish(c->subscriptions, out);
+    finish_pass(c, out);
+    finish_stepping(c, out);
+}
+
+/* The calls before a parked one in its batch, if they were executed in the tick that was lost. */
+static void fail_executed(const struct core *c, const struct parked *p)
+{
+    if (p->request && p->tick == c->stats.ticks)
+        rpc_fail_all(p->request);
 }
 
 /* Nothing of this tick happened. */
@@ -272,8 +432,16 @@ static void after_failure(struct core *c, struct core_input *inputs, const struc
     log_error("core", "commit_failed", "error=%s reason=%s", err_name(err->code),
               log_quote(str_of(err->message)));
     subscriptions_abort_staged(c->subscriptions);
+    lifecycle_lost(c->lifecycle);
+    ladder_lost(c->ladder);
+    pause_what_is_due(c);
     struct err unavailable = ERR_INIT;
     int code = err_set(&unavailable, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
+    fail_executed(c, &c->backup.by);
+    fail_executed(c, &c->pass);
+    fail_executed(c, &c->stepping.by);
+    finish_parked(c, &c->pass, code, &unavailable, out);
+    finish_parked(c, &c->stepping.by, code, &unavailable, out);
     for (struct core_input *in = inputs; in; in = in->next) {
         note_peer(c, in); /* again, if it got so far: once is as good as twice */
         if (in->kind == CORE_STREAM)
@@ -281,21 +449,15 @@ static void after_failure(struct core *c, struct core_input *inputs, const struc
         if (!in->request)
             continue;
         rpc_fail_all(in->request);
-        if (in->request->parked == 0)
-            reply(c, in->request, out);
+        reply(c, in->request, out);
     }
 }
 
-/* A parked call keeps its request; the rest is done with. */
-static void release_inputs(struct core *c, struct core_input *inputs)
+static void release_inputs(struct core_input *inputs)
 {
     while (inputs) {
         struct core_input *in = inputs;
         inputs = in->next;
-        if (in->request && in->request->parked) {
-            REQUIRE(in->request == c->backup.request);
-            in->request = NULL;
-        }
         core_input_free(in);
     }
 }
@@ -325,6 +487,10 @@ static void note_tick(struct core *c, struct core_input *inputs, int64_t begun_u
     c->stats.tick_us_last = clock_mono_us() - begun_us;
     c->stats.tick_us_max = MAX(c->stats.tick_us_max, c->stats.tick_us_last);
     c->stats.subscriptions = subscriptions_count(c->subscriptions);
+    c->stats.ladder = *ladder_stats(c->ladder);
+    memcpy(c->stats.fired, c->work.fired, sizeof c->stats.fired);
+    c->stats.lifecycle = lifecycle_stats(c->lifecycle);
+    c->stats.gaps = (int64_t)c->work.gaps.count;
 }
 
 /* What was left for later comes first. */
@@ -336,16 +502,6 @@ static struct core_input *with_later(struct core *c, struct core_input *inputs)
     c->later_last->next = inputs;
     c->later = c->later_last = NULL;
     return first;
-}
-
-static void leave_for_later(struct core *c, struct core_input *in)
-{
-    in->next = NULL;
-    if (c->later_last)
-        c->later_last->next = in;
-    else
-        c->later = in;
-    c->later_last = in;
 }
 
 /* Runs what can run, and takes the rest out of the list. */
@@ -364,9 +520,131 @@ static void run_inputs(struct core *c, struct core_input **inputs, struct outbox
     }
 }
 
+/* The time of the next tick. A clock that is advanced by hand goes to each due time in turn. */
+static int64_t tick_time(const struct core *c)
+{
+    const struct stepping *s = &c->stepping;
+    int64_t now_ms = clock_now_ms(c->config.clock);
+    if (!s->by.request)
+        return now_ms;
+    if (s->jumps)
+        return s->target_ms;
+    int64_t due_ms = MIN(ladder_next_due_ms(c->ladder), lifecycle_next_ms(c->lifecycle));
+    return MIN(MAX(due_ms, now_ms), s->target_ms);
+}
+
+static int tell_finding(struct core *c, struct err *err)
+{
+    int r = 0;
+    if (c->found.is_gap)
+        r = gaps_record(&c->work, c->found.kind, c->found.from_ms, err);
+    if (r == 0 && c->found.wall_step_ms)
+        r = gaps_note_wall_step(&c->work, c->found.wall_step_ms, err);
+    return r;
+}
+
+/* Before anything is judged in this tick: was somebody watching? */
+static void tell_gap(struct core *c, int64_t now_before_ms)
+{
+    struct err err = ERR_INIT;
+    if (c->stepping.jumps)
+        c->found =
+            (struct pulse_finding){.is_gap = true, .kind = GAP_MANUAL, .from_ms = now_before_ms};
+    if (!c->found.is_gap && !c->found.wall_step_ms)
+        return;
+    int r = work_request_begin(&c->work, &err);
+    if (r == 0) {
+        r = tell_finding(c, &err);
+        work_request_end(&c->work, r == 0, &err);
+    }
+    if (r < 0)
+        log_error("watch", "gap_not_told", "reason=%s", log_quote(str_of(err.message)));
+}
+
+static void run_what_is_due(struct core *c)
+{
+    struct err err = ERR_INIT;
+    c->step_failed = false;
+    if (is_paused(c))
+        return;
+    int r = lifecycle_step(c->lifecycle, &err);
+    if (r == 0 && lifecycle_has_resumed(c->lifecycle))
+        r = ladder_step(c->ladder, &err);
+    if (r == 0)
+        return;
+    log_error("core", "step_failed", "error=%s reason=%s", err_name(r),
+              log_quote(str_of(err.message)));
+    c->step_failed = true;
+    pause_what_is_due(c);
+}
+
+/* When something is due: the follower, a rule, or a sign of life in the store, which bounds what a
+ * crash makes us take for unwatched. That only matters while somebody is waiting to be judged. */
+static int64_t next_due_ms(const struct core *c)
+{
+    int64_t due_ms = MIN(lifecycle_next_ms(c->lifecycle), ladder_next_ms(c->ladder));
+    if (c->config.clock->manual || c->work.next_look_ms == NEVER_MS)
+        return due_ms;
+    return MIN(due_ms, c->work.written_ms + SIGN_OF_LIFE_MS);
+}
+
 bool core_wants_tick(const struct core *c)
 {
-    return c->wants_tick;
+    if (c->wants_tick)
+        return true;
+    if (is_paused(c))
+        return false;
+    return c->stepping.by.request || c->found.is_gap || c->found.wall_step_ms ||
+           next_due_ms(c) <= clock_now_ms(c->config.clock);
+}
+
+int64_t core_wait_us(const struct core *c)
+{
+    if (core_wants_tick(c))
+        return 0;
+    if (is_paused(c))
+        return MAX(c->paused_until_us - clock_mono_us(), INT64_C(1));
+    if (c->config.clock->manual)
+        return -1;
+    int64_t until_us = clock_us_until(c->config.clock, next_due_ms(c));
+    return MIN(MAX(until_us, INT64_C(0)), (int64_t)PULSE_MS * 1000);
+}
+
+void core_beat(struct core *c)
+{
+    struct pulse_finding found;
+    if (c->config.clock->manual ||
+        !pulse_beat(&c->pulse, option_get(c->config.options, watch, gap_seconds) * 1000, &found))
+        return;
+    if (c->found.is_gap) { /* one that could not be told yet: this one makes it longer */
+        found.is_gap = true;
+        found.from_ms = c->found.from_ms;
+    }
+    found.wall_step_ms += c->found.wall_step_ms;
+    c->found = found;
+}
+
+/* ---- the tick ---- */
+
+static int run_tick(struct core *c, struct core_input **inputs, struct outbox *streams,
+                    struct err *err)
+{
+    int64_t before_ms = c->work.now_ms, now_ms = tick_time(c);
+    int r = work_begin(&c->work, now_ms, err);
+    if (r < 0)
+        return r;
+    tell_gap(c, before_ms);
+    run_inputs(c, inputs, streams);
+    run_what_is_due(c);
+    prune_sometimes(c);
+    if (c->config.clock->manual ? now_ms != before_ms
+                                : now_ms - c->work.written_ms >= SIGN_OF_LIFE_MS)
+        work_mark_written(&c->work); /* the time reached is stored */
+    fail_point(FAIL_BEFORE_COMMIT);
+    r = work_commit(&c->work, err);
+    if (r == 0 && c->config.clock->manual)
+        clock_advance(c->config.clock, now_ms - clock_now_ms(c->config.clock));
+    return r;
 }
 
 void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
@@ -377,19 +655,14 @@ void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
     inputs = with_later(c, inputs);
     c->result_bytes = 0;
     c->wants_tick = false;
-    int r = work_begin(&c->work, clock_now_ms(c->config.clock), &err);
-    if (r == 0) {
-        run_inputs(c, &inputs, &streams);
-        prune_sometimes(c);
-        r = work_commit(&c->work, &err);
-    }
+    int r = run_tick(c, &inputs, &streams, &err);
     if (r == 0)
         after_commit(c, inputs, &streams, out);
     else
         after_failure(c, inputs, &err, out);
     outbox_release(&streams);
     note_tick(c, inputs, begun_us);
-    release_inputs(c, inputs);
+    release_inputs(inputs);
 }
 
 /* ---- what is not urgent ---- */
@@ -406,16 +679,12 @@ static void finish_backup(struct core *c, int code, const struct err *err, struc
     c->backup = (struct backup){0};
     store_backup_free(b.copy);
     if (code == 0) {
-        struct json_out j = JSON_OUT(&b.call->result);
-        buf_clear(&b.call->result);
-        json_object(&j, NULL);
+        struct json_out j = begin_result(&b.by);
         json_stringz(&j, "path", b.path);
         json_int(&j, "bytes", file_bytes(b.path));
         json_end(&j);
     }
-    rpc_call_done(b.request, b.call, code, err);
-    reply(c, b.request, out);
-    rpc_request_free(b.request);
+    finish_parked(c, &b.by, code, err, out);
     free(b.path);
 }
 
@@ -432,7 +701,7 @@ static int begin_copy(struct core *c, struct err *err)
 static bool step_backup(struct core *c, struct outbox *out)
 {
     struct err err = ERR_INIT;
-    if (!c->backup.request)
+    if (!c->backup.by.request)
         return false;
     int r = STORE_ROW;
     if (!c->backup.copy)
@@ -445,17 +714,33 @@ static bool step_backup(struct core *c, struct outbox *out)
     return false;
 }
 
+/* What comes from now on until the next start is a gap. */
+static void store_last_moment(struct core *c)
+{
+    struct err err = ERR_INIT;
+    int r = work_begin(&c->work, clock_now_ms(c->config.clock), &err);
+    work_mark_written(&c->work);
+    if (r == 0)
+        r = work_commit(&c->work, &err);
+    if (r < 0)
+        log_warn("core", "last_moment_not_stored", "reason=%s", log_quote(str_of(err.message)));
+}
+
 void core_stop(struct core *c, struct outbox *out)
 {
     struct err err = ERR_INIT;
-    if (c->backup.request)
-        finish_backup(c, err_set(&err, ERR_UNAVAILABLE, "the server is shutting down"), &err, out);
+    int code = err_set(&err, ERR_UNAVAILABLE, "the server is shutting down");
+    if (c->backup.by.request)
+        finish_backup(c, code, &err, out);
+    finish_parked(c, &c->pass, code, &err, out);
+    finish_parked(c, &c->stepping.by, code, &err, out);
     struct core_input *waiting = with_later(c, NULL);
     for (struct core_input *in = waiting; in; in = in->next) {
         rpc_fail_all(in->request);
         reply(c, in->request, out);
     }
-    release_inputs(c, waiting);
+    release_inputs(waiting);
+    store_last_moment(c);
 }
 
 bool core_idle(struct core *c, struct outbox *out)
@@ -471,10 +756,14 @@ struct core *core_free(struct core *c)
     if (!c)
         return NULL;
     store_backup_free(c->backup.copy);
-    rpc_request_free(c->backup.request);
+    rpc_request_free(c->backup.by.request);
+    rpc_request_free(c->pass.request);
+    rpc_request_free(c->stepping.by.request);
     free(c->backup.path);
-    release_inputs(c, with_later(c, NULL));
+    release_inputs(with_later(c, NULL));
     subscriptions_free(c->subscriptions);
+    ladder_free(c->ladder);
+    lifecycle_free(c->lifecycle);
     work_release(&c->work);
     store_close(c->config.store);
     free(c);

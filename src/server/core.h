@@ -3,8 +3,9 @@
  *
  *     freeze now
  *     1 every request that has arrived, each call in its own savepoint
- *     2 COMMIT: one transaction, one fsync, for all of it
- *     3 only now: replies, event pushes; then a step of checkpoint, backlog and backup
+ *     2 what is due: a page of the lifecycle follower, a page of every rule of the ladder
+ *     3 COMMIT: one transaction, one fsync, for all of it
+ *     4 only now: replies, event pushes; then a step of checkpoint, backlog and backup
  *
  * The core itself has no thread: core_tick() is a function of its inputs and `now`, so that a
  * simulator can drive exactly this code. server.c runs it.
@@ -19,9 +20,11 @@
 #include "base/options.h"
 #include "base/peer.h"
 #include "domain/token.h"
+#include "follow/lifecycle.h"
 #include "follow/subscription.h"
 #include "rpc/rpc.h"
 #include "store/store.h"
+#include "watch/ladder.h"
 
 enum core_input_kind {
     CORE_REQUEST, /* request */
@@ -48,6 +51,10 @@ struct core_stats {
     int64_t tick_us_last, tick_us_max;
     int64_t batch_last, batch_max;
     size_t subscriptions;
+    struct ladder_stats ladder;
+    int64_t fired[RULE_COUNT];
+    struct lifecycle_stats lifecycle;
+    int64_t gaps;
 };
 
 struct core;
@@ -69,12 +76,16 @@ struct core *core_free(struct core *c); /* NULL; closes the store */
  * One tick over a list of inputs (taken). Replies and pushes are added to `out`.
  */
 void core_tick(struct core *c, struct core_input *inputs, struct outbox *out);
-/* Requests were left for another tick, and could run now: tick again, with or without inputs. */
+/* Tick, with or without inputs: something is due, or requests were left for another tick. */
 bool core_wants_tick(const struct core *c);
+/* How long to wait for input before asking again, in microseconds; -1: for ever. */
+int64_t core_wait_us(const struct core *c);
+/* Call whenever the thread wakes: finds out whether it overslept (watch/pulse.h). */
+void core_beat(struct core *c);
 /* After the outputs of a tick are on their way: one step of everything that is not urgent. True if
  * it should be called again before waiting. */
 bool core_idle(struct core *c, struct outbox *out);
-/* No more ticks will follow: answers what still waits for one. */
+/* No more ticks will follow: answers what still waits for one, and stores until when we watched. */
 void core_stop(struct core *c, struct outbox *out);
 const struct core_stats *core_stats(const struct core *c);
 const struct store_stats *core_store_stats(const struct core *c);

@@ -6,14 +6,17 @@
  */
 #include "server/server.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fail_point.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -108,12 +111,21 @@ static void hand_over_output(struct server *s, struct outbox *out)
         loop_wake(s->loop);
 }
 
-/* Waits for input, unless there is other work. False when it is time to end. */
-static bool next_inputs(struct exchange *x, bool has_other_work, struct core_input **ret)
+static struct timespec monotonic_in(int64_t us)
 {
+    int64_t at_us = clock_mono_us() + us;
+    return (struct timespec){.tv_sec = at_us / 1000000, .tv_nsec = at_us % 1000000 * 1000};
+}
+
+/* Waits for input, at most wait_us (-1: for ever). False when it is time to end. */
+static bool next_inputs(struct exchange *x, int64_t wait_us, struct core_input **ret)
+{
+    struct timespec until = monotonic_in(MAX(wait_us, INT64_C(0)));
+    int r = wait_us == 0 ? ETIMEDOUT : 0;
     pthread_mutex_lock(&x->mutex);
-    while (!x->inputs.first && !x->stop && !has_other_work)
-        pthread_cond_wait(&x->has_input, &x->mutex);
+    while (!x->inputs.first && !x->stop && r != ETIMEDOUT)
+        r = wait_us < 0 ? pthread_cond_wait(&x->has_input, &x->mutex)
+                        : pthread_cond_timedwait(&x->has_input, &x->mutex, &until);
     *ret = take_some(&x->inputs);
     bool go_on = *ret || !x->stop;
     pthread_mutex_unlock(&x->mutex);
@@ -126,8 +138,9 @@ static void *core_main(void *arg)
     struct core_input *inputs;
     bool more = false;
     pthread_setname_np(pthread_self(), "reeve-core");
-    while (next_inputs(&s->x, more, &inputs)) {
+    while (next_inputs(&s->x, more ? 0 : core_wait_us(s->core), &inputs)) {
         struct outbox out = {0};
+        core_beat(s->core);
         if (inputs || core_wants_tick(s->core)) {
             core_tick(s->core, inputs, &out);
             hand_over_output(s, &out);
@@ -403,6 +416,8 @@ static int start(struct server *s, struct err *err)
     int port = 0;
     int r = check_config(s->config, err);
     if (r == 0)
+        r = fail_point_set(getenv("REEVE_FAIL_POINT"), err);
+    if (r == 0)
         r = folder_prepare(s->config->data_folder, err);
     if (r == 0)
         r = loop_new(&s->loop, err);
@@ -443,11 +458,21 @@ static void stop_core(struct server *s)
     run_loop(s);
 }
 
+/* Waits are measured on the clock that nobody sets. */
+static void init_has_input(struct exchange *x)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&x->has_input, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
 int server_run(const struct server_config *config, struct err *err)
 {
     struct server s = {.config = config};
     pthread_mutex_init(&s.x.mutex, NULL);
-    pthread_cond_init(&s.x.has_input, NULL);
+    init_has_input(&s.x);
     int r = start(&s, err);
     bool had_core_thread = s.core_runs;
     if (r == 0)

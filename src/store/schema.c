@@ -134,8 +134,83 @@ static const char version_1[] =
     "  last_tick_at INTEGER NOT NULL" /* the greatest time in the store */
     ");";
 
+/*
+ * What is watched. A *_look_at column says when the ladder must next look at the conversation for
+ * that rule (domain/rule.h); its index holds only conversations that have such a time, so finding
+ * what is due does not depend on how many there are.
+ */
+static const char version_2[] =
+    "ALTER TABLE conversations ADD COLUMN notice_given INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE conversations ADD COLUMN blocked_at INTEGER;"
+    "ALTER TABLE conversations ADD COLUMN notice_look_at INTEGER;"
+    "ALTER TABLE conversations ADD COLUMN wall_clock_look_at INTEGER;"
+    "ALTER TABLE conversations ADD COLUMN idle_look_at INTEGER;"
+    "ALTER TABLE conversations ADD COLUMN global_idle_look_at INTEGER;"
+    "CREATE INDEX look_for_notice ON conversations (notice_look_at, conversation)"
+    "  WHERE notice_look_at IS NOT NULL;"
+    "CREATE INDEX look_for_wall_clock ON conversations (wall_clock_look_at, conversation)"
+    "  WHERE wall_clock_look_at IS NOT NULL;"
+    "CREATE INDEX look_for_idle ON conversations (idle_look_at, conversation)"
+    "  WHERE idle_look_at IS NOT NULL;"
+    "CREATE INDEX look_for_global_idle ON conversations (global_idle_look_at, conversation)"
+    "  WHERE global_idle_look_at IS NOT NULL;"
+
+    "CREATE TABLE watch_limits (" /* those the look_at columns were computed with */
+    "  rule TEXT PRIMARY KEY,"
+    "  limit_ms INTEGER NOT NULL"
+    ");"
+    "CREATE TABLE watch_gaps (" /* time in which nobody watched */
+    "  from_at INTEGER PRIMARY KEY,"
+    "  to_at INTEGER NOT NULL CHECK (to_at > from_at)"
+    ");"
+    /* The events that tell what was done to a conversation and its agents, wherever they are: the
+     * conversation's own log, or the server's after its end. */
+    "CREATE TABLE moves ("
+    "  conversation INTEGER NOT NULL,"
+    "  id INTEGER NOT NULL,"
+    "  rule TEXT NOT NULL,"
+    "  PRIMARY KEY (conversation, id)"
+    ") WITHOUT ROWID;"
+
+    "ALTER TABLE agents ADD COLUMN ensured INTEGER NOT NULL DEFAULT 0;" /* lifecycle wants it up */
+    "ALTER TABLE agents ADD COLUMN view TEXT NOT NULL DEFAULT 'stopped';"
+    "CREATE INDEX agents_ensured ON agents (conversation, role) WHERE ensured = 1;"
+    "UPDATE agents SET ensured = 1 WHERE desired = 'running' AND conversation IN"
+    "  (SELECT conversation FROM conversations WHERE status = 'active');"
+
+    "CREATE TABLE machine_commands ("
+    "  command INTEGER PRIMARY KEY,"
+    "  type TEXT NOT NULL CHECK (type IN ('start-agent', 'stop-agent', 'restart-agent')),"
+    "  conversation INTEGER NOT NULL,"
+    "  role TEXT NOT NULL,"
+    "  kind TEXT NOT NULL,"
+    "  machine TEXT,"
+    "  spawn_id TEXT NOT NULL," /* the process it starts or stops */
+    "  status TEXT NOT NULL CHECK (status IN"
+    "    ('pending', 'delivered', 'booting', 'done', 'failed', 'expired')),"
+    "  reason TEXT NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  deadline_at INTEGER NOT NULL,"
+    "  delivered_at INTEGER," /* a machine has it: a process may exist */
+    "  closed_at INTEGER,"
+    "  outcome TEXT," /* why it failed or expired */
+    "  CHECK ((closed_at IS NULL) = (status IN ('pending', 'delivered', 'booting')))"
+    ");"
+    "CREATE INDEX commands_by_agent ON machine_commands (conversation, role, command);"
+    "CREATE INDEX commands_by_conversation ON machine_commands (conversation, command);"
+    /* P4: at most one open start per agent, ever. */
+    "CREATE UNIQUE INDEX one_open_start ON machine_commands (conversation, role)"
+    "  WHERE type <> 'stop-agent' AND closed_at IS NULL;"
+    "CREATE UNIQUE INDEX one_open_stop ON machine_commands (spawn_id)"
+    "  WHERE type = 'stop-agent' AND closed_at IS NULL;"
+
+    /* What ended before this version had no agents to stop. */
+    "INSERT INTO cursors (name, id)"
+    "  SELECT 'lifecycle', COALESCE(MAX(id), 0) FROM conversation_events;";
+
 const char *const schema_migrations[] = {
     version_1,
+    version_2,
 };
 
 const size_t schema_version_latest = ARRAY_LEN(schema_migrations);

@@ -21,8 +21,9 @@
       "SELECT status, outcome, stop_reason_code, starting_role, max_turns,"                        \
       " session_wall_clock_seconds, watchdog_disabled, idle_ms, global_idle_ms, window_number,"    \
       " window_started_at, last_seq, last_turn, last_closed_seq, turn_is_open, turn_is_cleared,"   \
-      " turn_owner, turn_events, system_events, last_activity_at, created_at, updated_at"          \
-      " FROM conversations WHERE conversation = ?1")                                               \
+      " turn_owner, turn_events, system_events, last_activity_at, created_at, updated_at,"         \
+      " notice_given, blocked_at, notice_look_at, wall_clock_look_at, idle_look_at,"               \
+      " global_idle_look_at FROM conversations WHERE conversation = ?1")                           \
     X(CONVERSATION_LIST, READ,                                                                     \
       "SELECT conversation FROM conversations WHERE conversation > ?1"                             \
       " ORDER BY conversation LIMIT ?2")                                                           \
@@ -34,15 +35,118 @@
       "UPDATE conversations SET last_seq = ?2, last_turn = ?3, last_closed_seq = ?4,"              \
       " turn_is_open = ?5, turn_is_cleared = ?6, turn_owner = ?7, turn_events = ?8,"               \
       " system_events = ?9, last_activity_at = ?10, updated_at = ?11 WHERE conversation = ?1")     \
-    X(STATUS_UPDATE, WRITE,                                                                        \
-      "UPDATE conversations SET status = ?2, outcome = ?3, stop_reason_code = ?4"                  \
-      " WHERE conversation = ?1")                                                                  \
+    X(STATE_UPDATE, WRITE,                                                                         \
+      "UPDATE conversations SET status = ?2, outcome = ?3, stop_reason_code = ?4,"                 \
+      " session_wall_clock_seconds = ?5, window_number = ?6, window_started_at = ?7,"              \
+      " notice_given = ?8, blocked_at = ?9, notice_look_at = ?10, wall_clock_look_at = ?11,"       \
+      " idle_look_at = ?12, global_idle_look_at = ?13 WHERE conversation = ?1")                    \
+    X(LOOK_UPDATE_NOTICE, WRITE,                                                                   \
+      "UPDATE conversations SET notice_look_at = ?2 WHERE conversation = ?1")                      \
+    X(LOOK_DUE_NOTICE, READ,                                                                       \
+      "SELECT conversation, notice_look_at FROM conversations WHERE notice_look_at <= ?1"          \
+      " AND (notice_look_at, conversation) > (?2, ?3)"                                             \
+      " ORDER BY notice_look_at, conversation LIMIT ?4")                                           \
+    X(LOOK_NEXT_NOTICE, READ,                                                                      \
+      "SELECT MIN(notice_look_at) FROM conversations WHERE notice_look_at > ?1")                   \
+    X(LOOK_UPDATE_WALL_CLOCK, WRITE,                                                               \
+      "UPDATE conversations SET wall_clock_look_at = ?2 WHERE conversation = ?1")                  \
+    X(LOOK_DUE_WALL_CLOCK, READ,                                                                   \
+      "SELECT conversation, wall_clock_look_at FROM conversations WHERE wall_clock_look_at <= ?1"  \
+      " AND (wall_clock_look_at, conversation) > (?2, ?3)"                                         \
+      " ORDER BY wall_clock_look_at, conversation LIMIT ?4")                                       \
+    X(LOOK_NEXT_WALL_CLOCK, READ,                                                                  \
+      "SELECT MIN(wall_clock_look_at) FROM conversations WHERE wall_clock_look_at > ?1")           \
+    X(LOOK_UPDATE_IDLE, WRITE,                                                                     \
+      "UPDATE conversations SET idle_look_at = ?2 WHERE conversation = ?1")                        \
+    X(LOOK_DUE_IDLE, READ,                                                                         \
+      "SELECT conversation, idle_look_at FROM conversations WHERE idle_look_at <= ?1"              \
+      " AND (idle_look_at, conversation) > (?2, ?3)"                                               \
+      " ORDER BY idle_look_at, conversation LIMIT ?4")                                             \
+    X(LOOK_NEXT_IDLE, READ,                                                                        \
+      "SELECT MIN(idle_look_at) FROM conversations WHERE idle_look_at > ?1")                       \
+    X(LOOK_UPDATE_GLOBAL_IDLE, WRITE,                                                              \
+      "UPDATE conversations SET global_idle_look_at = ?2 WHERE conversation = ?1")                 \
+    X(LOOK_DUE_GLOBAL_IDLE, READ,                                                                  \
+      "SELECT conversation, global_idle_look_at FROM conversations WHERE global_idle_look_at <= ?1"\
+      " AND (global_idle_look_at, conversation) > (?2, ?3)"                                        \
+      " ORDER BY global_idle_look_at, conversation LIMIT ?4")                                      \
+    X(LOOK_NEXT_GLOBAL_IDLE, READ,                                                                 \
+      "SELECT MIN(global_idle_look_at) FROM conversations WHERE global_idle_look_at > ?1")         \
+    X(LOOK_AGAIN_NOTICE, WRITE,                                                                    \
+      "UPDATE conversations SET notice_look_at ="                                                  \
+      " CASE WHEN notice_given = 1 OR COALESCE(session_wall_clock_seconds * 800, ?1) = 0 THEN NULL"\
+      " ELSE window_started_at + COALESCE(session_wall_clock_seconds * 800, ?1) + 1 END"           \
+      " WHERE status = 'active' AND conversation > 0")                                             \
+    X(LOOK_AGAIN_WALL_CLOCK, WRITE,                                                                \
+      "UPDATE conversations SET wall_clock_look_at ="                                              \
+      " CASE WHEN COALESCE(session_wall_clock_seconds * 1000, ?1) = 0 THEN NULL"                   \
+      " ELSE window_started_at + COALESCE(session_wall_clock_seconds * 1000, ?1) + 1 END"          \
+      " WHERE status = 'active' AND conversation > 0")                                             \
+    X(LOOK_AGAIN_IDLE, WRITE,                                                                      \
+      "UPDATE conversations SET idle_look_at ="                                                    \
+      " CASE WHEN ?1 < 0 OR watchdog_disabled = 1 OR COALESCE(idle_ms, ?1) = 0 THEN NULL"          \
+      " ELSE last_activity_at + COALESCE(idle_ms, ?1) + 1 END"                                     \
+      " WHERE status = 'active' AND conversation > 0")                                             \
+    X(LOOK_AGAIN_GLOBAL_IDLE, WRITE,                                                               \
+      "UPDATE conversations SET global_idle_look_at ="                                             \
+      " CASE WHEN ?1 < 0 OR watchdog_disabled = 1 OR COALESCE(global_idle_ms, ?1) = 0 THEN NULL"   \
+      " ELSE last_activity_at + COALESCE(global_idle_ms, ?1) + 1 END"                              \
+      " WHERE status = 'active' AND conversation > 0")                                             \
+    X(LIMIT_GET, READ, "SELECT limit_ms FROM watch_limits WHERE rule = ?1")                        \
+    X(LIMIT_PUT, WRITE,                                                                            \
+      "INSERT INTO watch_limits (rule, limit_ms) VALUES (?1, ?2)"                                  \
+      " ON CONFLICT (rule) DO UPDATE SET limit_ms = ?2")                                           \
+    X(GAP_INSERT, WRITE, "INSERT INTO watch_gaps (from_at, to_at) VALUES (?1, ?2)")                \
+    X(GAP_LIST, SCAN, "SELECT from_at, to_at FROM watch_gaps ORDER BY from_at")                    \
+    X(MOVE_INSERT, WRITE,                                                                          \
+      "INSERT INTO moves (conversation, id, rule) VALUES (?1, ?2, ?3)")                            \
+    X(MOVE_LIST, READ,                                                                             \
+      "SELECT e.id, e.conversation, e.seq, e.turn, e.event, e.ts, e.type, e.finality, e.agent_id," \
+      " e.payload, m.rule FROM moves m JOIN conversation_events e ON e.id = m.id"                  \
+      " WHERE m.conversation = ?1 ORDER BY m.id DESC LIMIT ?2")                                    \
     X(AGENT_INSERT, WRITE,                                                                         \
       "INSERT INTO agents (conversation, role, position, kind, machine, desired)"                  \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                          \
     X(AGENT_LIST, READ,                                                                            \
-      "SELECT role, kind, machine, desired FROM agents WHERE conversation = ?1"                    \
+      "SELECT role, kind, machine, desired, ensured, view FROM agents WHERE conversation = ?1"     \
       " ORDER BY position")                                                                        \
+    X(AGENT_GET, READ,                                                                             \
+      "SELECT role, kind, machine, desired, ensured, view FROM agents"                             \
+      " WHERE conversation = ?1 AND role = ?2")                                                    \
+    X(AGENT_UPDATE, WRITE,                                                                         \
+      "UPDATE agents SET desired = ?3, ensured = ?4, view = ?5"                                    \
+      " WHERE conversation = ?1 AND role = ?2")                                                    \
+    X(AGENT_LIST_ENSURED, READ,                                                                    \
+      "SELECT conversation, role FROM agents WHERE ensured = 1"                                    \
+      " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
+    X(COMMAND_INSERT, WRITE,                                                                       \
+      "INSERT INTO machine_commands (command, type, conversation, role, kind, machine, spawn_id,"  \
+      " status, reason, created_at, deadline_at)"                                                  \
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?8, ?9, ?10)")                              \
+    X(COMMAND_LAST_START, READ,                                                                    \
+      "SELECT command, closed_at, delivered_at, kind, machine, spawn_id FROM machine_commands"     \
+      " WHERE conversation = ?1 AND role = ?2 AND type <> 'stop-agent'"                            \
+      " ORDER BY command DESC LIMIT 1")                                                            \
+    X(COMMAND_FAIL, WRITE,                                                                         \
+      "UPDATE machine_commands SET status = 'failed', outcome = ?2, closed_at = ?3"                \
+      " WHERE command = ?1 AND closed_at IS NULL")                                                 \
+    X(COMMAND_FAIL_OPEN_STARTS, WRITE,                                                             \
+      "UPDATE machine_commands SET status = 'failed', outcome = ?2, closed_at = ?3"                \
+      " WHERE conversation = ?1 AND type <> 'stop-agent' AND closed_at IS NULL")                   \
+    X(COMMAND_OPEN_STOP, READ,                                                                     \
+      "SELECT command FROM machine_commands WHERE spawn_id = ?1 AND type = 'stop-agent'"           \
+      " AND closed_at IS NULL")                                                                    \
+    X(COMMAND_LAST, READ, "SELECT MAX(command) FROM machine_commands")                             \
+    X(COMMAND_LIST, READ,                                                                          \
+      "SELECT command, type, conversation, role, kind, machine, spawn_id, status, reason,"         \
+      " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
+      " WHERE command > ?1 ORDER BY command LIMIT ?2")                                             \
+    X(COMMAND_LIST_OF_CONVERSATION, READ,                                                          \
+      "SELECT command, type, conversation, role, kind, machine, spawn_id, status, reason,"         \
+      " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
+      " WHERE conversation = ?3 AND command > ?1 ORDER BY command LIMIT ?2")                       \
+    X(CURSOR_GET, READ, "SELECT id FROM cursors WHERE name = ?1")                                  \
+    X(CURSOR_PUT, WRITE, "UPDATE cursors SET id = ?2 WHERE name = ?1")                             \
     X(EVENT_INSERT, WRITE,                                                                         \
       "INSERT INTO conversation_events (id, conversation, seq, turn, event, ts, type, finality,"   \
       " agent_id, payload, client_request_id, request_hash)"                                       \

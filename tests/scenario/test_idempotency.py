@@ -27,8 +27,9 @@ def test_L07_a_turn_closing_message_can_be_repeated(s):
         first = send(s, c, f"k{number}", finality="turn", **turn)
         after_crash(s, lambda: send(s, c, f"k{number}", finality="turn", **turn), first)
     send(s, c, "later", agent="b")
-    eq(send(s, c, "k1", finality="turn"), first | {"turn": 1, "seq": 2, "id": first["id"] - 1,
-                                                   "ts": s.events(c)[1]["ts"]}, "much later")
+    closed = s.events(c)[1]
+    eq(send(s, c, "k1", finality="turn"),
+       first | {"turn": 1, "seq": 2, "id": closed["id"], "ts": closed["ts"]}, "much later")
     eq(len(s.events(c)), 4, "events")
 
 

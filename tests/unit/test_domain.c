@@ -148,7 +148,8 @@ static void act(struct world *w, int64_t conversation)
                                 NULL);
         break;
     case 1:
-        r = append_system(&w->work, conversation, "system-watchdog", "note", STR("{}"), &e, NULL);
+        r = append_system(&w->work, conversation, "system-watchdog", "note", STR("{}"), NULL, &e,
+                          NULL);
         break;
     case 2:
         r = say(w, conversation, agent, below(w, 40) == 0 ? FINALITY_CONVERSATION : FINALITY_TURN);

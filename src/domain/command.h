@@ -1,0 +1,50 @@
+/*
+ * command.h: what machines are told to do.
+ *
+ * A command asks for one process: start it, stop it, or replace it. It is a row that a machine
+ * takes and confirms; `pending` → `delivered` → `booting` → `done`, or `failed`, or `expired`. The
+ * process is named in advance, by its spawn id, so that a start that was taken but not yet
+ * confirmed can be stopped. At most one start per agent is open, and one stop per process: indexes
+ * in the store say so (P4).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+struct work;
+
+enum { SPAWN_ID_BYTES = 33 };
+
+/* The newest start of an agent. */
+struct start {
+    int64_t command; /* 0: it was never started */
+    bool is_open;
+    bool was_delivered; /* a machine had it: there may be a process */
+    char spawn_id[SPAWN_ID_BYTES];
+};
+
+int command_last_start(struct work *w, int64_t conversation, struct str role, struct start *ret,
+                       struct err *err);
+/* A new start of the agent; none may be open. If there may still be a process it is a restart: the
+ * machine proves the old one dead first. *ret is its number. */
+int command_start(struct work *w, int64_t conversation, struct str role, struct str kind,
+                  struct str machine, bool is_restart, const char *reason, int64_t *ret,
+                  struct err *err);
+/* A stop of the process; if one is open, that one. */
+int command_stop(struct work *w, int64_t conversation, struct str role, struct str kind,
+                 struct str machine, const char *spawn_id, const char *reason, int64_t *ret,
+                 struct err *err);
+int command_fail(struct work *w, int64_t command, const char *outcome, struct err *err);
+/* For the end of a conversation. */
+int commands_fail_open_starts(struct work *w, int64_t conversation, const char *outcome,
+                              struct err *err);
+
+/* Commands after number `after`, at most `limit`, as an array of objects under `key`; conversation
+ * < 0: of all. *ret_last is the last one written, 0 if there was none. */
+int commands_write(struct work *w, int64_t conversation, int64_t after, int64_t limit,
+                   struct json_out *out, const char *key, int64_t *ret_last, struct err *err);

@@ -1,0 +1,60 @@
+/*
+ * gaps.h: the time in which nobody was watching.
+ *
+ * While the server is down, stopped or suspended, no evidence of life can reach it: silence in that
+ * time proves nothing (P16). Each such stretch is a gap: recorded once, as a row and as a
+ * `watch.gap` event in conversation 0, and left out by every clock that measures silence. So a gap
+ * shifts all those clocks at once without touching anything that they guard; a deadline computed
+ * before a gap is merely too early, which is found out when it is looked at.
+ *
+ * A list sorted by time, all of it in the past. It is short: one entry per start of the server or
+ * sleep of its machine.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct work;
+
+/* X(name, text): why nobody watched. A step of the wall clock is no gap, since `now` does not
+ * follow it, but it is told in the same way. */
+#define GAP_KIND_LIST(X)  \
+    X(DOWN, "down")       \
+    X(SUSPEND, "suspend") \
+    X(LATE, "late")       \
+    X(MANUAL, "manual")   \
+    X(WALL_STEP, "wall_step")
+
+enum gap_kind {
+#define X(name, text) GAP_##name,
+    GAP_KIND_LIST(X)
+#undef X
+        GAP_KIND_COUNT
+};
+
+struct gap {
+    int64_t from_ms, to_ms;
+};
+
+struct gaps {
+    struct gap *list;
+    size_t count, room;
+};
+
+/* The first millisecond at which more than limit_ms of watched time has passed since since_ms. */
+int64_t gaps_due_ms(const struct gaps *g, int64_t since_ms, int64_t limit_ms);
+/* How much of the time between the two went unwatched. */
+int64_t gaps_within_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms);
+/* Adds one that begins no earlier than the last one ended. */
+void gaps_add(struct gaps *g, int64_t from_ms, int64_t to_ms);
+void gaps_release(struct gaps *g);
+
+/* For work.c: those in the store. */
+int gaps_read(struct work *w, struct gaps *ret, struct err *err);
+/* In a request: nobody watched from from_ms to now. Row, event and list. */
+int gaps_record(struct work *w, enum gap_kind kind, int64_t from_ms, struct err *err);
+/* In a request: the wall clock was stepped by step_ms. Event only. */
+int gaps_note_wall_step(struct work *w, int64_t step_ms, struct err *err);

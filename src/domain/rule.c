@@ -1,0 +1,231 @@
+/* rule.c: see rule.h. */
+#include "domain/rule.h"
+
+#include "base/mem.h"
+#include "base/names.h"
+#include "domain/head.h"
+#include "domain/work.h"
+
+static const char *const rule_names[] = {
+#define X(name, text) [RULE_##name] = text,
+    RULE_LIST(X)
+#undef X
+};
+_Static_assert(ARRAY_LEN(rule_names) == RULE_COUNT, "a name for each rule");
+
+const char *rule_name(enum rule_id rule)
+{
+    return rule_names[rule];
+}
+
+bool rule_parse(struct str s, enum rule_id *ret)
+{
+    int i = names_find(rule_names, RULE_COUNT, s);
+    if (i >= 0)
+        *ret = (enum rule_id)i;
+    return i >= 0;
+}
+
+/* ---- due ---- */
+
+/* As configured, for conversations that set no limit of their own; 0: off. */
+static int64_t default_limit(enum rule_id rule, const struct options *o)
+{
+    switch (rule) {
+    case RULE_IDLE:
+        return option_get(o, watchdog, idle_ms);
+    case RULE_GLOBAL_IDLE:
+        return option_get(o, watchdog, global_idle_ms);
+    case RULE_WALL_CLOCK:
+        return option_get(o, runtime_controls, session_wall_clock_seconds) * 1000;
+    case RULE_WALL_CLOCK_NOTICE: /* at 80 % of the budget */
+        return option_get(o, runtime_controls, session_wall_clock_seconds) * 800;
+    case RULE_MAX_TURNS:
+    case RULE_COUNT:
+        break;
+    }
+    return 0;
+}
+
+static int64_t own_limit(enum rule_id rule, const struct head *h)
+{
+    switch (rule) {
+    case RULE_IDLE:
+        return h->idle_ms;
+    case RULE_GLOBAL_IDLE:
+        return h->global_idle_ms;
+    case RULE_WALL_CLOCK:
+        return h->session_wall_clock_seconds < 0 ? LIMIT_DEFAULT
+                                                 : h->session_wall_clock_seconds * 1000;
+    case RULE_WALL_CLOCK_NOTICE:
+        return h->session_wall_clock_seconds < 0 ? LIMIT_DEFAULT
+                                                 : h->session_wall_clock_seconds * 800;
+    case RULE_MAX_TURNS:
+        return h->max_turns;
+    case RULE_COUNT:
+        break;
+    }
+    return LIMIT_DEFAULT;
+}
+
+static bool measures_silence(enum rule_id rule)
+{
+    return rule == RULE_IDLE || rule == RULE_GLOBAL_IDLE;
+}
+
+int64_t rule_limit(enum rule_id rule, const struct options *o, const struct head *h)
+{
+    int64_t own = own_limit(rule, h);
+    if (measures_silence(rule) && (h->watchdog_disabled || !option_get(o, watchdog, enabled)))
+        return 0;
+    return own == LIMIT_DEFAULT ? default_limit(rule, o) : own;
+}
+
+int64_t rule_base_ms(enum rule_id rule, const struct head *h)
+{
+    return measures_silence(rule) ? MAX(h->last_activity_ms, h->window_started_ms)
+                                  : h->window_started_ms;
+}
+
+static bool applies(enum rule_id rule, const struct head *h)
+{
+    if (h->status != CONVERSATION_ACTIVE || h->conversation == 0)
+        return false;
+    switch (rule) {
+    case RULE_IDLE:
+        return h->turn_is_open;
+    case RULE_GLOBAL_IDLE:
+        return !h->turn_is_open;
+    case RULE_WALL_CLOCK:
+        return true;
+    case RULE_WALL_CLOCK_NOTICE:
+        return !h->notice_given;
+    case RULE_MAX_TURNS:
+    case RULE_COUNT:
+        break;
+    }
+    return false;
+}
+
+int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gaps *g,
+                    const struct head *h)
+{
+    int64_t limit = applies(rule, h) ? rule_limit(rule, o, h) : 0;
+    if (limit == 0)
+        return NEVER_MS;
+    int64_t base_ms = rule_base_ms(rule, h);
+    /* A budget is wall-clock time: what nobody watched counts too. */
+    return measures_silence(rule) ? gaps_due_ms(g, base_ms, limit) : base_ms + limit + 1;
+}
+
+/* ---- look ---- */
+
+static const enum statement look_updates[TIMED_RULE_COUNT] = {
+    [RULE_WALL_CLOCK_NOTICE] = SQL_LOOK_UPDATE_NOTICE,
+    [RULE_WALL_CLOCK] = SQL_LOOK_UPDATE_WALL_CLOCK,
+    [RULE_IDLE] = SQL_LOOK_UPDATE_IDLE,
+    [RULE_GLOBAL_IDLE] = SQL_LOOK_UPDATE_GLOBAL_IDLE,
+};
+
+static int set_look(struct work *w, struct head *h, enum rule_id rule, int64_t look_ms,
+                    struct err *err)
+{
+    head_edit(w, h);
+    h->look_ms[rule] = look_ms;
+    w->next_look_ms = MIN(w->next_look_ms, look_ms);
+    struct query *q = store_query(w->store, look_updates[rule]);
+    query_int(q, 1, h->conversation);
+    if (look_ms != NEVER_MS)
+        query_int(q, 2, look_ms);
+    return query_run(q, NULL, err);
+}
+
+int head_watch(struct work *w, struct head *h, struct err *err)
+{
+    int r = 0;
+    for (enum rule_id rule = 0; r == 0 && rule < TIMED_RULE_COUNT; rule++) {
+        int64_t due_ms = rule_due_ms(rule, w->options, &w->gaps, h);
+        if (due_ms < h->look_ms[rule])
+            r = set_look(w, h, rule, due_ms, err);
+    }
+    return r;
+}
+
+bool head_watch_would_write(const struct work *w, const struct head *h)
+{
+    int64_t limit = rule_limit(RULE_IDLE, w->options, h);
+    return limit > 0 && w->now_ms + limit + 1 < h->look_ms[RULE_IDLE];
+}
+
+int head_watch_again(struct work *w, struct head *h, struct err *err)
+{
+    int r = 0;
+    for (enum rule_id rule = 0; r == 0 && rule < TIMED_RULE_COUNT; rule++) {
+        int64_t due_ms = rule_due_ms(rule, w->options, &w->gaps, h);
+        if (due_ms != h->look_ms[rule])
+            r = set_look(w, h, rule, due_ms, err);
+    }
+    return r;
+}
+
+/* ---- limits that changed ---- */
+
+static const struct {
+    enum rule_id rule;
+    enum statement look_again;
+} by_limit[] = {
+    {RULE_WALL_CLOCK_NOTICE, SQL_LOOK_AGAIN_NOTICE},
+    {RULE_WALL_CLOCK, SQL_LOOK_AGAIN_WALL_CLOCK},
+    {RULE_IDLE, SQL_LOOK_AGAIN_IDLE},
+    {RULE_GLOBAL_IDLE, SQL_LOOK_AGAIN_GLOBAL_IDLE},
+};
+
+/* -1: the rule is off for all, whatever a conversation asks for. */
+static int64_t limit_in_force(enum rule_id rule, const struct options *o)
+{
+    if (measures_silence(rule) && !option_get(o, watchdog, enabled))
+        return -1;
+    return default_limit(rule, o);
+}
+
+static int read_limit(struct work *w, enum rule_id rule, int64_t *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_LIMIT_GET);
+    query_text(q, 1, str_of(rule_name(rule)));
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    *ret = r == STORE_ROW ? query_get_int(q, 0) : INT64_MIN; /* unlike any limit */
+    query_end(q);
+    return 0;
+}
+
+static int store_limit(struct work *w, enum rule_id rule, int64_t limit, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_LIMIT_PUT);
+    query_text(q, 1, str_of(rule_name(rule)));
+    query_int(q, 2, limit);
+    return query_run(q, NULL, err);
+}
+
+int rules_apply_limits(struct work *w, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(by_limit); i++) {
+        enum rule_id rule = by_limit[i].rule;
+        int64_t limit = limit_in_force(rule, w->options), before;
+        int r = read_limit(w, rule, &before, err);
+        if (r < 0)
+            return r;
+        if (before == limit)
+            continue;
+        struct query *q = store_query(w->store, by_limit[i].look_again);
+        query_int(q, 1, limit);
+        work_mark_written(w);
+        r = query_run(q, NULL, err);
+        if (r == 0)
+            r = store_limit(w, rule, limit, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}

@@ -1,0 +1,106 @@
+/*
+ * ladder.h: the rules, and the engine that applies them.
+ *
+ * Whatever stalls is moved up one ladder: ring → reclaim → restart → reap → cancel. Each rule is a
+ * row of one table (ladder.c): what makes it due, what it does, which event says so, which setting
+ * limits it. `watchdog.rules`, `why`, `reeve backtest` and docs/ladder.md are made from the same
+ * rows.
+ *
+ * The engine works inside the core's ticks:
+ *
+ *     if (now >= ladder_next_ms(l)) tick, and in it
+ *         ladder_step(l)                 one page of each rule, each row in its own savepoint
+ *     ladder_committed(l) | ladder_lost(l)
+ *
+ * A *pass* goes over everything that is due at its beginning, oldest first, in as many steps as it
+ * takes; requests are served in between. It begins when something falls due, at the start of the
+ * server, every watchdog.interval_ms whether anything seems due or not, and when somebody asks for
+ * it (watchdog.runOnce). Passes never overlap.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "domain/rule.h"
+#include "store/statements.h"
+
+struct head;
+struct ladder;
+struct work;
+
+#define RUNG_LIST(X)      \
+    X(RING, "ring")       \
+    X(RECLAIM, "reclaim") \
+    X(RESTART, "restart") \
+    X(REAP, "reap")       \
+    X(CANCEL, "cancel")
+
+enum rung {
+#define X(name, text) RUNG_##name,
+    RUNG_LIST(X)
+#undef X
+        RUNG_COUNT
+};
+
+struct rule {
+    enum rung rung;
+    const char *seed;  /* the design it answers to */
+    const char *key;   /* the setting that limits it; NULL: none */
+    int64_t unit_ms;   /* of that setting */
+    const char *own;   /* what a conversation may set for itself */
+    const char *due;   /* in words */
+    const char *does;  /* in words */
+    const char *event; /* what it writes */
+    /* What to look at: LOOK_DUE_…, LOOK_NEXT_…; unused by a rule that acts within an append. */
+    enum statement find, next;
+    /* The move, in the row's own request. The head is due by this rule, checked just now. */
+    int (*act)(struct work *w, struct head *h, enum rule_id rule, struct err *err);
+};
+
+extern const struct rule ladder_rules[RULE_COUNT];
+const char *rung_name(enum rung rung);
+
+/* What a pass has done so far. */
+struct pass {
+    int64_t checked;    /* rows looked at */
+    int64_t candidates; /* of them, due */
+    int64_t moved, skipped, errors;
+};
+
+struct ladder_stats {
+    uint64_t passes, checked, moved, errors;
+    int64_t errors_by_rule[RULE_COUNT];
+};
+
+struct ladder *ladder_new(struct work *w);
+struct ladder *ladder_free(struct ladder *l); /* NULL */
+
+/* When it next has something to do; may be in the past. Without the fixed cadence: for a clock that
+ * is advanced by hand. */
+int64_t ladder_next_ms(const struct ladder *l);
+int64_t ladder_next_due_ms(const struct ladder *l);
+bool ladder_is_in_pass(const struct ladder *l);
+/* Begins a pass for somebody who asked, over one rule or all (RULE_COUNT), back-off or not. False
+ * if one is under way. */
+bool ladder_begin_pass(struct ladder *l, enum rule_id only);
+/* Within a tick. If it fails the caller should pause before the next. */
+int ladder_step(struct ladder *l, struct err *err);
+/* After it. If it was lost, so is the pass, and another is due. */
+void ladder_committed(struct ladder *l);
+void ladder_lost(struct ladder *l);
+/* The last pass that ended. */
+const struct pass *ladder_last_pass(const struct ladder *l);
+const struct ladder_stats *ladder_stats(const struct ladder *l);
+
+/* The rule that is due first, of those that apply to this head; RULE_COUNT if none ever is. */
+enum rule_id ladder_first_due(const struct options *o, const struct gaps *g, const struct head *h,
+                              int64_t *ret_due_ms);
+
+/* watchdog.rules: an array under `key`. */
+int ladder_write_rules(struct ladder *l, struct json_out *out, const char *key, struct err *err);
+/* docs/ladder.md */
+void ladder_write_docs(struct buf *out);

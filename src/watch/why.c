@@ -1,0 +1,338 @@
+/* why.c: see why.h. */
+#include "watch/why.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "domain/agent.h"
+#include "domain/head.h"
+#include "domain/log_index.h"
+#include "domain/work.h"
+#include "watch/ladder.h"
+
+enum { HISTORY_MAX = 100, TEXT_BYTES_MAX = 4096 };
+
+/* ---- evidence ---- */
+
+static void write_evidence(struct work *w, struct json_out *out, const char *kind, struct str value,
+                           int64_t since_ms, const char *source)
+{
+    json_object(out, NULL);
+    json_stringz(out, "kind", kind);
+    json_string(out, "value", value);
+    if (since_ms)
+        json_int(out, "ageMs", w->now_ms - since_ms);
+    else
+        json_null(out, "ageMs");
+    json_stringz(out, "source", source);
+    json_end(out);
+}
+
+static int write_last_event(struct work *w, const struct head *h, struct json_out *out,
+                            struct err *err)
+{
+    struct event e;
+    int r = log_get(w, h->conversation, h->last_seq, &e, err);
+    if (r <= 0)
+        return r;
+    struct str value =
+        arena_printf(&w->arena, "%s by %.*s, turn %lld, seq %lld", event_type_name(e.type),
+                     STR_ARG(e.agent_id), (long long)e.turn, (long long)e.seq);
+    write_evidence(w, out, "last_event", value, e.ts_ms, "log");
+    return 0;
+}
+
+static struct str turn_text(struct work *w, const struct head *h)
+{
+    if (!h->turn_is_open)
+        return arena_printf(&w->arena, "no turn is open; %lld so far", (long long)h->last_turn);
+    if (h->turn_is_cleared)
+        return arena_printf(&w->arena, "turn %lld is open and free to take",
+                            (long long)h->last_turn);
+    return arena_printf(&w->arena, "turn %lld is open, held by %s", (long long)h->last_turn,
+                        h->turn_owner);
+}
+
+static int write_agents(struct work *w, const struct head *h, struct json_out *out, struct err *err)
+{
+    struct agent *list;
+    size_t count;
+    int r = agents_get(w, h->conversation, &list, &count, err);
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        struct str value =
+            arena_printf(&w->arena, "%lld:%s is %s, desired %s%s", (long long)h->conversation,
+                         list[i].role, agent_view_name(list[i].view),
+                         agent_desired_name(list[i].desired), list[i].kind[0] ? "" : ", unmanaged");
+        write_evidence(w, out, "agent", value, 0, "lifecycle");
+    }
+    return r;
+}
+
+static int write_all_evidence(struct work *w, const struct head *h, struct json_out *out,
+                              struct err *err)
+{
+    int64_t unwatched_ms = gaps_within_ms(&w->gaps, rule_base_ms(RULE_IDLE, h), w->now_ms);
+    json_array(out, "evidence");
+    write_evidence(w, out, "status", str_of(conversation_status_name(h->status)),
+                   h->status == CONVERSATION_BLOCKED     ? h->blocked_ms
+                   : h->status == CONVERSATION_COMPLETED ? h->updated_ms
+                                                         : h->window_started_ms,
+                   "conversation");
+    int r = write_last_event(w, h, out, err);
+    write_evidence(w, out, "activity", STR("an agent or a person wrote"), h->last_activity_ms,
+                   "log");
+    write_evidence(w, out, "turn", turn_text(w, h), 0, "log");
+    write_evidence(w, out, "window", arena_printf(&w->arena, "window %lld", (long long)h->window),
+                   h->window_started_ms, "conversation");
+    if (unwatched_ms)
+        write_evidence(w, out, "unwatched",
+                       arena_printf(&w->arena, "%lld ms of the silence", (long long)unwatched_ms),
+                       w->gaps.list[w->gaps.count - 1].to_ms, "watch.gap");
+    if (r == 0)
+        r = write_agents(w, h, out, err);
+    json_end(out);
+    return r;
+}
+
+/* ---- standing ---- */
+
+/* The rule that put it where it is; RULE_COUNT: none did. */
+static enum rule_id moved_by(const struct head *h)
+{
+    switch (h->stop_reason) {
+    case STOP_IDLE_TIMEOUT:
+        return RULE_IDLE;
+    case STOP_GLOBAL_IDLE_TIMEOUT:
+        return RULE_GLOBAL_IDLE;
+    case STOP_MAX_TURNS:
+        return RULE_MAX_TURNS;
+    case STOP_WALL_CLOCK:
+        return RULE_WALL_CLOCK;
+    case STOP_REASON_NONE:
+        return h->notice_given ? RULE_WALL_CLOCK_NOTICE : RULE_COUNT;
+    case STOP_COMPLETED:
+    case STOP_FAILED:
+    case STOP_CANCELED_BY_USER:
+    case STOP_CANCELED_BY_CLIENT:
+    case STOP_REASON_COUNT:
+        break;
+    }
+    return RULE_COUNT;
+}
+
+static void write_rule(struct json_out *out, enum rule_id rule)
+{
+    json_stringz(out, "rung", rule == RULE_COUNT ? NULL : rung_name(ladder_rules[rule].rung));
+    json_stringz(out, "rule", rule == RULE_COUNT ? NULL : rule_name(rule));
+}
+
+static void write_standing(struct work *w, const struct head *h, struct json_out *out)
+{
+    int64_t due_ms;
+    enum rule_id next = ladder_first_due(w->options, &w->gaps, h, &due_ms);
+    json_array(out, "standing");
+    json_object(out, NULL);
+    json_string(out, "what",
+                arena_printf(&w->arena, "conversation %lld", (long long)h->conversation));
+    write_rule(out, moved_by(h));
+    json_time(out, "since",
+              h->status == CONVERSATION_ACTIVE ? rule_base_ms(RULE_IDLE, h) : h->updated_ms);
+    if (next == RULE_COUNT) {
+        json_null(out, "next");
+    } else {
+        json_object(out, "next");
+        write_rule(out, next);
+        json_time(out, "dueAt", due_ms);
+        json_end(out);
+    }
+    json_end(out);
+    json_end(out);
+}
+
+/* Every rule that is counting, soonest first is the reader's business. */
+static void write_clocks(struct work *w, const struct head *h, struct json_out *out)
+{
+    json_array(out, "clocks");
+    for (enum rule_id rule = 0; rule < TIMED_RULE_COUNT; rule++) {
+        int64_t due_ms = rule_due_ms(rule, w->options, &w->gaps, h);
+        if (due_ms == NEVER_MS)
+            continue;
+        json_object(out, NULL);
+        write_rule(out, rule);
+        json_time(out, "since", rule_base_ms(rule, h));
+        json_int(out, "limitMs", rule_limit(rule, w->options, h));
+        json_int(out, "leftMs", MAX(due_ms - w->now_ms, INT64_C(0)));
+        json_time(out, "dueAt", due_ms);
+        json_end(out);
+    }
+    json_end(out);
+}
+
+/* ---- history ---- */
+
+static int64_t data_int(const struct json *data, const char *key)
+{
+    const struct json *v = data ? json_get(data, key) : NULL;
+    return v && v->type == JSON_INT ? v->integer : 0;
+}
+
+static struct str data_text(const struct json *data, const char *key)
+{
+    const struct json *v = data ? json_get(data, key) : NULL;
+    return v && v->type == JSON_STRING ? v->string : STR("");
+}
+
+/* What an event of the server's says, in words, and the reason it gives. */
+static struct str tell(struct work *w, struct str kind, const struct json *data, struct str *reason)
+{
+    if (str_is(kind, "idle_timeout")) {
+        *reason = kind;
+        return arena_printf(&w->arena, "nobody wrote for %lld ms, since %.*s",
+                            (long long)data_int(data, "idleMs"),
+                            STR_ARG(data_text(data, "lastEventTs")));
+    }
+    if (str_is(kind, "runtime.watchdog.cancel")) {
+        *reason = STR("watchdog_wall_clock_exceeded");
+        return arena_printf(&w->arena, "blocked: window %lld used its budget of %lld s",
+                            (long long)data_int(data, "window"),
+                            (long long)data_int(data, "configured_budget_seconds"));
+    }
+    if (str_is(kind, "runtime.watchdog.notice")) {
+        *reason = STR("wall_clock_notice");
+        return arena_printf(&w->arena, "80 %% of the budget of %lld s is used; it ends at %.*s",
+                            (long long)data_int(data, "configured_budget_seconds"),
+                            STR_ARG(data_text(data, "budget_ends_at")));
+    }
+    if (str_is(kind, "runtime.resumed")) {
+        *reason = STR("resumed");
+        return arena_printf(&w->arena, "resumed: window %lld, after %lld s blocked",
+                            (long long)data_int(data, "window"),
+                            (long long)data_int(data, "blocked_seconds"));
+    }
+    if (str_is(kind, "agent.state")) {
+        *reason = data_text(data, "reason");
+        return arena_printf(&w->arena, "%.*s is %.*s", STR_ARG(data_text(data, "agent")),
+                            STR_ARG(data_text(data, "status")));
+    }
+    *reason = kind;
+    return kind;
+}
+
+/* A terminal message: who ended it and in which words. */
+static struct str tell_end(struct work *w, const struct event *e, const struct json *payload)
+{
+    struct str text = data_text(payload, "text");
+    text.n = MIN(text.n, (size_t)TEXT_BYTES_MAX);
+    return arena_printf(&w->arena, "ended by %.*s: %.*s", STR_ARG(e->agent_id), STR_ARG(text));
+}
+
+static int write_move(struct work *w, struct json_out *out, const char *rule, const struct event *e,
+                      const struct head *h, struct err *err)
+{
+    const struct json *payload;
+    struct str reason = STR_NONE, what;
+    int r = json_parse(&w->arena, e->payload, JSON_DEPTH_MAX, &payload, err);
+    if (r < 0)
+        return r;
+    if (e->type == EVENT_SYSTEM) {
+        what = tell(w, data_text(payload, "kind"), json_get(payload, "data"), &reason);
+    } else {
+        what = tell_end(w, e, payload);
+        reason = str_of(stop_reason_name(h->stop_reason));
+    }
+    json_object(out, NULL);
+    json_time(out, "at", e->ts_ms);
+    json_stringz(out, "rule", rule);
+    json_string(out, "what", what);
+    json_string(out, "reason", reason);
+    json_end(out);
+    return 0;
+}
+
+struct move {
+    const char *rule;
+    struct event event;
+};
+
+/* The newest moves, oldest first; copied, since telling them needs statements of its own. */
+static int list_moves(struct work *w, int64_t conversation, struct move *ret, size_t *ret_count,
+                      struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_MOVE_LIST);
+    query_int(q, 1, conversation);
+    query_int(q, 2, HISTORY_MAX);
+    size_t n = HISTORY_MAX;
+    int r;
+    while ((r = query_step(q, err)) == STORE_ROW) {
+        struct move *m = &ret[--n];
+        struct str rule = query_get_text(q, 10);
+        m->rule = arena_strndup(&w->arena, rule.p, rule.n);
+        r = event_from_row(q, &m->event, err);
+        if (r < 0) {
+            query_end(q);
+            return r;
+        }
+        m->event.agent_id = arena_str(&w->arena, m->event.agent_id);
+        m->event.payload = arena_str(&w->arena, m->event.payload);
+    }
+    *ret_count = HISTORY_MAX - n;
+    memmove(ret, ret + n, *ret_count * sizeof *ret);
+    return r;
+}
+
+/* The end is the last event, whoever wrote it. */
+static int write_end(struct work *w, const struct head *h, struct json_out *out, int64_t told_id,
+                     struct err *err)
+{
+    struct event e;
+    enum rule_id rule = moved_by(h);
+    int r = log_get(w, h->conversation, h->last_seq, &e, err);
+    if (r <= 0 || e.id == told_id)
+        return r < 0 ? r : 0;
+    return write_move(w, out, rule == RULE_COUNT ? NULL : rule_name(rule), &e, h, err);
+}
+
+static int write_history(struct work *w, const struct head *h, struct json_out *out,
+                         struct err *err)
+{
+    struct move *moves = arena_alloc(&w->arena, HISTORY_MAX * sizeof *moves);
+    size_t count;
+    bool end_told = h->status != CONVERSATION_COMPLETED;
+    int r = list_moves(w, h->conversation, moves, &count, err);
+    if (r < 0)
+        return r;
+    json_array(out, "history");
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        const struct event *e = &moves[i].event;
+        if (!end_told && e->conversation != h->conversation) { /* observed after the end */
+            r = write_end(w, h, out, i ? moves[i - 1].event.id : 0, err);
+            end_told = true;
+        }
+        if (r == 0)
+            r = write_move(w, out, moves[i].rule, e, h, err);
+    }
+    if (r == 0 && !end_told)
+        r = write_end(w, h, out, count ? moves[count - 1].event.id : 0, err);
+    json_end(out);
+    return r;
+}
+
+int why_write_conversation(struct work *w, int64_t conversation, struct json_out *out,
+                           struct err *err)
+{
+    struct head *h;
+    int r = head_get(w, conversation, &h, err);
+    if (r < 0)
+        return r;
+    json_int(out, "conversation", conversation);
+    json_stringz(out, "status", conversation_status_name(h->status));
+    json_stringz(out, "outcome", outcome_name(h->outcome));
+    json_stringz(out, "stop_reason_code", stop_reason_name(h->stop_reason));
+    json_time(out, "now", w->now_ms);
+    r = write_all_evidence(w, h, out, err);
+    if (r < 0)
+        return r;
+    write_standing(w, h, out);
+    write_clocks(w, h, out);
+    return write_history(w, h, out, err);
+}
