@@ -233,9 +233,15 @@ int append_system(struct work *w, int64_t conversation, const char *agent_id, co
 {
     struct head *h;
     struct request_key key = {.id = once ? str_of(once) : STR_NONE};
+    bool is_there = false;
     int r = head_get(w, conversation, &h, err);
+    if (r == 0)
+        r = append_find_repeat(w, conversation, str_of(agent_id), &key, ret, &is_there, err);
     if (r < 0)
         return r;
+    if (is_there)
+        return err_set(err, ERR_INTERNAL, "conversation %lld has an event %s already",
+                       (long long)conversation, once);
     if (h->status == CONVERSATION_COMPLETED)
         return err_set(err, ERR_CONVERSATION_FINALIZED, "conversation %lld has ended",
                        (long long)conversation);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "domain/append.h"
 #include "domain/work.h"
@@ -15,6 +14,11 @@ static const char *const kind_names[] = {
 #undef X
 };
 _Static_assert(ARRAY_LEN(kind_names) == GAP_KIND_COUNT, "a name for each kind");
+
+const char *gap_kind_name(enum gap_kind kind)
+{
+    return kind_names[kind];
+}
 
 /* Index of the first gap that ends after `at`. */
 static size_t first_after(const struct gaps *g, int64_t at_ms)
@@ -80,8 +84,6 @@ static int append_gap(struct work *w, enum gap_kind kind, int64_t ms, int64_t fr
         arena_printf(&w->arena, "{\"kind\":\"%s\",\"ms\":%lld,\"from\":\"%s\",\"to\":\"%s\"}",
                      kind_names[kind], (long long)ms, from, to);
     struct event e;
-    log_warn("watch", "gap", "kind=%s ms=%lld from=%s to=%s", kind_names[kind], (long long)ms, from,
-             to);
     return append_system(w, 0, "system-watchdog", "watch.gap", data, NULL, &e, err);
 }
 

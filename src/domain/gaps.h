@@ -44,6 +44,8 @@ struct gaps {
     size_t count, room;
 };
 
+const char *gap_kind_name(enum gap_kind kind);
+
 /* The first millisecond at which more than limit_ms of watched time has passed since since_ms. */
 int64_t gaps_due_ms(const struct gaps *g, int64_t since_ms, int64_t limit_ms);
 /* How much of the time between the two went unwatched. */

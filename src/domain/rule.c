@@ -208,24 +208,30 @@ static int store_limit(struct work *w, enum rule_id rule, int64_t limit, struct 
     return query_run(q, NULL, err);
 }
 
-int rules_apply_limits(struct work *w, struct err *err)
+int rules_limits_changed(struct work *w, bool *ret, struct err *err)
 {
+    *ret = false;
     for (size_t i = 0; i < ARRAY_LEN(by_limit); i++) {
-        enum rule_id rule = by_limit[i].rule;
-        int64_t limit = limit_in_force(rule, w->options), before;
-        int r = read_limit(w, rule, &before, err);
+        int64_t before;
+        int r = read_limit(w, by_limit[i].rule, &before, err);
         if (r < 0)
             return r;
-        if (before == limit)
-            continue;
-        struct query *q = store_query(w->store, by_limit[i].look_again);
-        query_int(q, 1, limit);
-        work_mark_written(w);
-        r = query_run(q, NULL, err);
-        if (r == 0)
-            r = store_limit(w, rule, limit, err);
-        if (r < 0)
-            return r;
+        *ret |= before != limit_in_force(by_limit[i].rule, w->options);
     }
     return 0;
+}
+
+int rules_apply_limits(struct work *w, struct err *err)
+{
+    int r = 0;
+    work_mark_written(w);
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(by_limit); i++) {
+        int64_t limit = limit_in_force(by_limit[i].rule, w->options);
+        struct query *q = store_query(w->store, by_limit[i].look_again);
+        query_int(q, 1, limit);
+        r = query_run(q, NULL, err);
+        if (r == 0)
+            r = store_limit(w, by_limit[i].rule, limit, err);
+    }
+    return r;
 }

@@ -76,16 +76,40 @@ static int read_watch_state(struct work *w, struct err *err)
     return r;
 }
 
+static int write_behind(struct work *w, struct err *err)
+{
+    int r = store_begin(w->store, err);
+    if (r < 0)
+        return r;
+    r = log_index_write(w, err);
+    if (r == 0)
+        r = heads_write_behind(w, err);
+    REQUIRE_F(r != -ERR_INTERNAL, "the log and its index disagree: %s", err->message);
+    if (r == 0)
+        r = store_commit(w->store, err);
+    if (r < 0)
+        store_rollback(w->store);
+    return r;
+}
+
 static int first_tick(struct work *w, int64_t now_ms, struct err *err)
 {
-    int r = work_begin(w, now_ms, err);
+    bool limits_changed;
+    int r = rules_limits_changed(w, &limits_changed, err);
+    if (r == 0 && limits_changed) { /* the rows must be up to date */
+        r = write_behind(w, err);
+        if (r == 0)
+            log_index_written(w->log_index);
+    }
+    if (r == 0)
+        r = work_begin(w, now_ms, err);
     if (r == 0)
         r = work_request_begin(w, err);
     if (r == 0)
         r = conversation_ensure_server_log(w, err);
     if (r == 0)
         r = note_down_time(w, err);
-    if (r == 0)
+    if (r == 0 && limits_changed)
         r = rules_apply_limits(w, err);
     if (r == 0)
         r = note_start(w, err);
@@ -93,6 +117,7 @@ static int first_tick(struct work *w, int64_t now_ms, struct err *err)
         r = work_request_end(w, true, err);
     if (r == 0)
         r = work_commit(w, err);
+    heads_drop(w); /* their times to look may have been set behind their backs */
     return r;
 }
 
@@ -228,22 +253,6 @@ int work_commit(struct work *w, struct err *err)
     if (reread == 0)
         reread = gaps_read(w, &w->gaps, &again);
     REQUIRE_F(reread == 0, "cannot read the store after a failed commit: %s", again.message);
-    return r;
-}
-
-static int write_behind(struct work *w, struct err *err)
-{
-    int r = store_begin(w->store, err);
-    if (r < 0)
-        return r;
-    r = log_index_write(w, err);
-    if (r == 0)
-        r = heads_write_behind(w, err);
-    REQUIRE_F(r != -ERR_INTERNAL, "the log and its index disagree: %s", err->message);
-    if (r == 0)
-        r = store_commit(w->store, err);
-    if (r < 0)
-        store_rollback(w->store);
     return r;
 }
 

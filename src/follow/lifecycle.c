@@ -311,6 +311,7 @@ void lifecycle_committed(struct lifecycle *f)
     f->has_work = ended || is_behind;
     if (!f->has_work)
         f->now.cursor = f->work->last.event;
+    f->before = f->now;
 }
 
 void lifecycle_lost(struct lifecycle *f)

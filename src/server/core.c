@@ -55,9 +55,9 @@ struct core {
     struct pulse_finding found; /* by the pulse, not yet told */
     struct backup backup;
     struct stepping stepping;
-    struct parked pass;      /* watchdog.runOnce */
-    bool step_failed;        /* in this tick */
-    int64_t paused_until_us; /* after a failure, what is due waits a little; monotonic */
+    struct parked pass;            /* watchdog.runOnce */
+    bool gap_is_told, step_failed; /* in this tick */
+    int64_t paused_until_us;       /* after a failure, what is due waits a little; monotonic */
     struct core_input *later, *later_last; /* requests that wait for room: pass_over() */
     size_t result_bytes;                   /* of this tick */
     bool wants_tick;                       /* some of `later` could run at once */
@@ -181,6 +181,9 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
         free(c);
         return r;
     }
+    if (c->work.previous_tick_ms && c->work.previous_tick_ms < c->started_ms)
+        log_warn("watch", "gap", "kind=%s ms=%lld", gap_kind_name(GAP_DOWN),
+                 (long long)(c->started_ms - c->work.previous_tick_ms));
     c->ladder = ladder_new(&c->work);
     pulse_init(&c->pulse, config->clock);
     c->subscriptions = subscriptions_new(&c->work);
@@ -296,6 +299,27 @@ static bool is_paused(const struct core *c)
     return c->paused_until_us && clock_mono_us() < c->paused_until_us;
 }
 
+static bool step_failed(struct core *c, const char *step, int code, const struct err *err)
+{
+    log_error("core", "step_failed", "step=%s error=%s reason=%s", step, err_name(code),
+              log_quote(str_of(err->message)));
+    c->step_failed = true;
+    pause_what_is_due(c);
+    return false;
+}
+
+/* It is in the log of conversation 0 now; here for whoever reads this one. */
+static void log_finding(struct core *c)
+{
+    if (c->found.is_gap)
+        log_warn("watch", "gap", "kind=%s ms=%lld", gap_kind_name(c->found.kind),
+                 (long long)(c->work.now_ms - c->found.from_ms));
+    if (c->found.wall_step_ms)
+        log_warn("watch", "gap", "kind=%s ms=%lld", gap_kind_name(GAP_WALL_STEP),
+                 (long long)c->found.wall_step_ms);
+    c->found = (struct pulse_finding){0};
+}
+
 /* Is there nothing left to do at this time? */
 static bool is_quiet(const struct core *c)
 {
@@ -403,7 +427,8 @@ static void after_commit(struct core *c, struct core_input *inputs, struct outbo
 {
     fail_point(FAIL_AFTER_COMMIT);
     note_events(c);
-    c->found = (struct pulse_finding){0};
+    if (c->gap_is_told)
+        log_finding(c);
     lifecycle_committed(c->lifecycle);
     ladder_committed(c->ladder);
     if (c->work.tokens_changed && c->config.tokens_changed)
@@ -543,39 +568,42 @@ static int tell_finding(struct core *c, struct err *err)
     return r;
 }
 
-/* Before anything is judged in this tick: was somebody watching? */
-static void tell_gap(struct core *c, int64_t now_before_ms)
+/* Before anything is judged in this tick: was somebody watching? False if that could not be told:
+ * then nobody is judged. */
+static bool tell_gap(struct core *c, int64_t now_before_ms)
 {
     struct err err = ERR_INIT;
     if (c->stepping.jumps)
         c->found =
             (struct pulse_finding){.is_gap = true, .kind = GAP_MANUAL, .from_ms = now_before_ms};
     if (!c->found.is_gap && !c->found.wall_step_ms)
-        return;
+        return true;
     int r = work_request_begin(&c->work, &err);
     if (r == 0) {
         r = tell_finding(c, &err);
-        work_request_end(&c->work, r == 0, &err);
+        int end = work_request_end(&c->work, r == 0, &err);
+        r = r < 0 ? r : end;
     }
-    if (r < 0)
-        log_error("watch", "gap_not_told", "reason=%s", log_quote(str_of(err.message)));
+    return r == 0 || step_failed(c, "gap", r, &err);
 }
 
-static void run_what_is_due(struct core *c)
+static void run_lifecycle(struct core *c)
 {
     struct err err = ERR_INIT;
-    c->step_failed = false;
-    if (is_paused(c))
+    int r = is_paused(c) ? 0 : lifecycle_step(c->lifecycle, &err);
+    if (r < 0)
+        step_failed(c, "lifecycle", r, &err);
+}
+
+/* At start, agents are resumed before anybody is judged. */
+static void run_ladder(struct core *c)
+{
+    struct err err = ERR_INIT;
+    if (!c->gap_is_told || is_paused(c) || !lifecycle_has_resumed(c->lifecycle))
         return;
-    int r = lifecycle_step(c->lifecycle, &err);
-    if (r == 0 && lifecycle_has_resumed(c->lifecycle))
-        r = ladder_step(c->ladder, &err);
-    if (r == 0)
-        return;
-    log_error("core", "step_failed", "error=%s reason=%s", err_name(r),
-              log_quote(str_of(err.message)));
-    c->step_failed = true;
-    pause_what_is_due(c);
+    int r = ladder_step(c->ladder, &err);
+    if (r < 0)
+        step_failed(c, "ladder", r, &err);
 }
 
 /* When something is due: the follower, a rule, or a sign of life in the store, which bounds what a
@@ -633,9 +661,11 @@ static int run_tick(struct core *c, struct core_input **inputs, struct outbox *s
     int r = work_begin(&c->work, now_ms, err);
     if (r < 0)
         return r;
-    tell_gap(c, before_ms);
+    c->step_failed = false;
+    c->gap_is_told = tell_gap(c, before_ms);
+    run_lifecycle(c); /* first: who has been told of an end finds its agents stopped */
     run_inputs(c, inputs, streams);
-    run_what_is_due(c);
+    run_ladder(c);
     prune_sometimes(c);
     if (c->config.clock->manual ? now_ms != before_ms
                                 : now_ms - c->work.written_ms >= SIGN_OF_LIFE_MS)

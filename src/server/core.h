@@ -2,10 +2,11 @@
  * core.h: the one thread that owns the store, the clock and all state. This is the tick.
  *
  *     freeze now
- *     1 every request that has arrived, each call in its own savepoint
- *     2 what is due: a page of the lifecycle follower, a page of every rule of the ladder
- *     3 COMMIT: one transaction, one fsync, for all of it
- *     4 only now: replies, event pushes; then a step of checkpoint, backlog and backup
+ *     1 the lifecycle follower, a page: what ended in the tick before
+ *     2 every request that has arrived, each call in its own savepoint
+ *     3 what is due: a page of every rule of the ladder
+ *     4 COMMIT: one transaction, one fsync, for all of it
+ *     5 only now: replies, event pushes; then a step of checkpoint, backlog and backup
  *
  * The core itself has no thread: core_tick() is a function of its inputs and `now`, so that a
  * simulator can drive exactly this code. server.c runs it.

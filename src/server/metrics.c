@@ -1,6 +1,14 @@
 /* metrics.c: see metrics.h. One row per metric: name, type, help, value. */
 #include "server/metrics.h"
 
+static void write_rules(struct buf *out, const char *name, const char *help,
+                        const int64_t by_rule[RULE_COUNT])
+{
+    buf_addf(out, "# HELP %s %s\n# TYPE %s counter\n", name, help, name);
+    for (enum rule_id rule = 0; rule < RULE_COUNT; rule++)
+        buf_addf(out, "%s{rule=\"%s\"} %lld\n", name, rule_name(rule), (long long)by_rule[rule]);
+}
+
 void metrics_write(struct buf *out, const struct net_stats *net, const struct core_stats *core,
                    const struct store_stats *store, bool is_writable, const char *version)
 {
@@ -26,6 +34,13 @@ void metrics_write(struct buf *out, const struct net_stats *net, const struct co
         {"reeve_calls_failed_total", "counter", "Calls answered with an error.", (double)core->calls_failed},
         {"reeve_events_total", "counter", "Events appended to the log.", (double)core->events},
         {"reeve_subscriptions", "gauge", "Live and catching-up subscriptions.", (double)core->subscriptions},
+        {"reeve_watch_passes_total", "counter", "Passes of the ladder.", (double)core->ladder.passes},
+        {"reeve_watch_checked_total", "counter", "Rows the ladder looked at.", (double)core->ladder.checked},
+        {"reeve_watch_gaps_total", "counter", "Times nobody watched, ever, on this store.", (double)core->gaps},
+        {"reeve_lifecycle_stopped_total", "counter", "Agents stopped because their conversation ended or was blocked.", (double)core->lifecycle.stopped},
+        {"reeve_lifecycle_resumed_total", "counter", "Agents started again at start.", (double)core->lifecycle.resumed},
+        {"reeve_lifecycle_errors_total", "counter", "Agents that could not be handled, and are tried again.", (double)core->lifecycle.errors},
+        {"reeve_lifecycle_behind", "gauge", "Events the follower has not looked at.", (double)core->lifecycle.behind},
         {"reeve_commits_total", "counter", "Transactions committed.", (double)store->commits},
         {"reeve_commits_failed_total", "counter", "Ticks that could not be committed.", (double)core->commits_failed},
         {"reeve_commit_last_seconds", "gauge", "Duration of the last commit.", (double)store->commit_us_last / 1e6},
@@ -45,4 +60,7 @@ void metrics_write(struct buf *out, const struct net_stats *net, const struct co
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n%s %.15g\n", rows[i].name, rows[i].help,
                  rows[i].name, rows[i].type, rows[i].name, rows[i].value);
+    write_rules(out, "reeve_rule_moves_total", "Moves made by the ladder.", core->fired);
+    write_rules(out, "reeve_rule_errors_total", "Rows that a rule could not move.",
+                core->ladder.errors_by_rule);
 }

@@ -84,13 +84,13 @@
       " WHERE status = 'active' AND conversation > 0")                                             \
     X(LOOK_AGAIN_IDLE, WRITE,                                                                      \
       "UPDATE conversations SET idle_look_at ="                                                    \
-      " CASE WHEN ?1 < 0 OR watchdog_disabled = 1 OR COALESCE(idle_ms, ?1) = 0 THEN NULL"          \
-      " ELSE last_activity_at + COALESCE(idle_ms, ?1) + 1 END"                                     \
+      " CASE WHEN ?1 < 0 OR watchdog_disabled = 1 OR COALESCE(idle_ms, ?1) = 0"                    \
+      " OR turn_is_open = 0 THEN NULL ELSE last_activity_at + COALESCE(idle_ms, ?1) + 1 END"       \
       " WHERE status = 'active' AND conversation > 0")                                             \
     X(LOOK_AGAIN_GLOBAL_IDLE, WRITE,                                                               \
       "UPDATE conversations SET global_idle_look_at ="                                             \
-      " CASE WHEN ?1 < 0 OR watchdog_disabled = 1 OR COALESCE(global_idle_ms, ?1) = 0 THEN NULL"   \
-      " ELSE last_activity_at + COALESCE(global_idle_ms, ?1) + 1 END"                              \
+      " CASE WHEN ?1 < 0 OR watchdog_disabled = 1 OR COALESCE(global_idle_ms, ?1) = 0"             \
+      " OR turn_is_open = 1 THEN NULL ELSE last_activity_at + COALESCE(global_idle_ms, ?1) + 1 END"\
       " WHERE status = 'active' AND conversation > 0")                                             \
     X(LIMIT_GET, READ, "SELECT limit_ms FROM watch_limits WHERE rule = ?1")                        \
     X(LIMIT_PUT, WRITE,                                                                            \
