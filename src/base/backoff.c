@@ -48,6 +48,13 @@ int64_t backoff_next_ms(const struct backoff *b, int64_t *ret_key)
     return next_ms;
 }
 
+void backoff_forget_until(struct backoff *b, int64_t at_ms)
+{
+    int64_t key = 0;
+    while (backoff_next_ms(b, &key) <= at_ms)
+        backoff_worked(b, key);
+}
+
 void backoff_release(struct backoff *b)
 {
     struct entry *e;

@@ -25,4 +25,6 @@ void backoff_worked(struct backoff *b, int64_t key);
 bool backoff_holds(const struct backoff *b, int64_t key, int64_t now_ms);
 /* When the next one may be tried; INT64_MAX if there is none. *ret_key, if not NULL, is its key. */
 int64_t backoff_next_ms(const struct backoff *b, int64_t *ret_key);
+/* Everything that was to be tried again by then has been: what is left of it is gone for good. */
+void backoff_forget_until(struct backoff *b, int64_t at_ms);
 void backoff_release(struct backoff *b);

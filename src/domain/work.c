@@ -273,6 +273,11 @@ void work_mark_written(struct work *w)
     w->has_written = true;
 }
 
+bool work_has_written(const struct work *w)
+{
+    return w->has_written;
+}
+
 void work_publish_event(struct work *w, const struct event *e)
 {
     struct event *copy = arena_alloc(&w->arena, sizeof *copy);

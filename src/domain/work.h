@@ -93,6 +93,7 @@ void work_maintain(struct work *w);
 
 /* For the domain: this request writes. */
 void work_mark_written(struct work *w);
+bool work_has_written(const struct work *w); /* in this tick */
 /* For the domain: copies `e` into the list of new events. */
 void work_publish_event(struct work *w, const struct event *e);
 /* For the domain: event `e` tells what `rule` (or a person, or a follower) did to the conversation;

@@ -38,7 +38,7 @@ struct lifecycle {
     bool has_work;            /* something after the cursor may end a conversation */
     bool has_stopped;         /* in this tick */
     struct backoff backoff;   /* by conversation */
-    struct lifecycle_stats stats;
+    struct lifecycle_stats stats, stats_before;
 };
 
 int lifecycle_new(struct work *w, struct lifecycle **ret, struct err *err)
@@ -293,6 +293,7 @@ static int step(struct lifecycle *f, struct err *err)
 int lifecycle_step(struct lifecycle *f, struct err *err)
 {
     f->before = f->now;
+    f->stats_before = f->stats;
     f->has_stopped = false;
     return lifecycle_next_ms(f) > f->work->now_ms ? 0 : step(f, err);
 }
@@ -312,9 +313,12 @@ void lifecycle_committed(struct lifecycle *f)
     if (!f->has_work)
         f->now.cursor = f->work->last.event;
     f->before = f->now;
+    f->stats_before = f->stats;
 }
 
 void lifecycle_lost(struct lifecycle *f)
 {
     f->now = f->before;
+    f->stats.stopped = f->stats_before.stopped;
+    f->stats.resumed = f->stats_before.resumed;
 }

@@ -487,18 +487,33 @@ static void release_inputs(struct core_input *inputs)
     }
 }
 
-static void prune_sometimes(struct core *c)
+/* What has to be written now and then, if only somebody writes anyway. */
+static bool chores_are_due(const struct core *c)
+{
+    int64_t now_ms = clock_now_ms(c->config.clock);
+    return now_ms - c->pruned_ms >= PRUNE_EVERY_MS ||
+           (!c->config.clock->manual && c->work.next_look_ms != NEVER_MS &&
+            now_ms - c->work.written_ms >= SIGN_OF_LIFE_MS);
+}
+
+static void prune(struct core *c)
 {
     struct err err = ERR_INIT;
     bool more = false;
-    if (c->work.now_ms - c->pruned_ms < PRUNE_EVERY_MS)
-        return;
     if (work_request_begin(&c->work, &err) < 0)
         return;
     bool ok = idempotency_prune(&c->work, &more, &err) == 0;
     work_request_end(&c->work, ok, &err);
     if (!more) /* else go on in the next tick: what is due must not pile up */
         c->pruned_ms = c->work.now_ms;
+}
+
+static void do_chores(struct core *c)
+{
+    if (c->work.now_ms - c->pruned_ms >= PRUNE_EVERY_MS)
+        prune(c);
+    if (!c->config.clock->manual && c->work.now_ms - c->work.written_ms >= SIGN_OF_LIFE_MS)
+        work_mark_written(&c->work); /* the time reached is stored */
 }
 
 static void note_tick(struct core *c, struct core_input *inputs, int64_t begun_us)
@@ -654,22 +669,26 @@ void core_beat(struct core *c)
 
 /* ---- the tick ---- */
 
-static int run_tick(struct core *c, struct core_input **inputs, struct outbox *streams,
-                    struct err *err)
+static int run_tick(struct core *c, struct core_input **inputs, bool with_what_is_due,
+                    struct outbox *streams, struct err *err)
 {
     int64_t before_ms = c->work.now_ms, now_ms = tick_time(c);
     int r = work_begin(&c->work, now_ms, err);
     if (r < 0)
         return r;
-    c->step_failed = false;
-    c->gap_is_told = tell_gap(c, before_ms);
-    run_lifecycle(c); /* first: who has been told of an end finds its agents stopped */
+    c->step_failed = c->gap_is_told = false;
+    if (with_what_is_due) {
+        c->gap_is_told = tell_gap(c, before_ms);
+        run_lifecycle(c); /* first: who has been told of an end finds its agents stopped */
+    }
+    bool has_inputs = *inputs != NULL;
     run_inputs(c, inputs, streams);
-    run_ladder(c);
-    prune_sometimes(c);
-    if (c->config.clock->manual ? now_ms != before_ms
-                                : now_ms - c->work.written_ms >= SIGN_OF_LIFE_MS)
-        work_mark_written(&c->work); /* the time reached is stored */
+    if (with_what_is_due)
+        run_ladder(c);
+    if (now_ms != before_ms && c->config.clock->manual)
+        work_mark_written(&c->work);               /* the time reached is stored */
+    if (!has_inputs || work_has_written(&c->work)) /* those who only read do not wait for a disk */
+        do_chores(c);
     fail_point(FAIL_BEFORE_COMMIT);
     r = work_commit(&c->work, err);
     if (r == 0 && c->config.clock->manual)
@@ -677,15 +696,14 @@ static int run_tick(struct core *c, struct core_input **inputs, struct outbox *s
     return r;
 }
 
-void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
+static void tick(struct core *c, struct core_input *inputs, bool with_what_is_due,
+                 struct outbox *out)
 {
     int64_t begun_us = clock_mono_us();
     struct err err = ERR_INIT;
     struct outbox streams = {0};
-    inputs = with_later(c, inputs);
     c->result_bytes = 0;
-    c->wants_tick = false;
-    int r = run_tick(c, &inputs, &streams, &err);
+    int r = run_tick(c, &inputs, with_what_is_due, &streams, &err);
     if (r == 0)
         after_commit(c, inputs, &streams, out);
     else
@@ -693,6 +711,24 @@ void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
     outbox_release(&streams);
     note_tick(c, inputs, begun_us);
     release_inputs(inputs);
+}
+
+/*
+ * Reads go on while the disk is full. What has to be written now and then is not written in a tick
+ * that only reads; and once it is known that the store takes no writes, what is due is tried in a
+ * tick of its own, which fails alone.
+ */
+void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
+{
+    inputs = with_later(c, inputs);
+    bool has_inputs = inputs != NULL, is_due = core_wants_tick(c),
+         is_apart = has_inputs && !store_is_writable(c->config.store);
+    c->wants_tick = false;
+    if (is_apart && is_due)
+        tick(c, NULL, true, out);
+    tick(c, inputs, !is_apart, out);
+    if (has_inputs && !is_paused(c) && chores_are_due(c))
+        tick(c, NULL, true, out);
 }
 
 /* ---- what is not urgent ---- */

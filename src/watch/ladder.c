@@ -330,6 +330,19 @@ static int by_due(const void *a, const void *b)
     return (x->conversation > y->conversation) - (x->conversation < y->conversation);
 }
 
+/* A conversation that two rules have named is due anew once the first has moved it: the next one in
+ * line may have to let others pass. True if it did. */
+static bool falls_behind(struct ladder *l, struct nominee *page, size_t i, size_t count)
+{
+    struct nominee n = page[i];
+    resolve(l, &n);
+    size_t to = i;
+    for (; to + 1 < count && by_due(&page[to + 1], &n) < 0; to++)
+        page[to] = page[to + 1];
+    page[to] = n;
+    return to > i;
+}
+
 /* Moves it if it is due, now and by a rule of this pass; else says when to look again. */
 static int judge(struct ladder *l, struct nominee *n, bool *ret_moved, struct err *err)
 {
@@ -393,9 +406,11 @@ static bool visit(struct ladder *l, struct nominee *n)
     return true;
 }
 
-/* The first look after the horizon, of all rules. */
+/* The first look after the horizon, of all rules. A row that failed and was not among those of this
+ * pass has been ended by somebody else. */
 static int find_next(struct ladder *l, struct err *err)
 {
+    backoff_forget_until(&l->backoff, l->pass.horizon_ms);
     int64_t next_ms = backoff_next_ms(&l->backoff, NULL);
     for (enum rule_id rule = 0; rule < TIMED_RULE_COUNT; rule++) {
         struct query *q = store_query(l->work->store, ladder_rules[rule].next);
@@ -435,9 +450,12 @@ static int step(struct ladder *l, struct err *err)
     for (size_t i = 0; i < count; i++)
         resolve(l, &page[i]);
     qsort(page, count, sizeof page[0], by_due);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        while (falls_behind(l, page, i, count))
+            ;
         if (!visit(l, &page[i]))
             return err_set(err, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
+    }
     return end_pass_if_done(l, err);
 }
 
