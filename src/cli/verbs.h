@@ -21,10 +21,12 @@ const struct verb *verb_nearest(const char *name);
 
 /* The rows, one per cmd_*.c; serve's row stands in verbs.c, because its file is the server's door.
  */
+extern const struct verb verb_backtest;
 extern const struct verb verb_config_check;
 extern const struct verb verb_conversation_create;
 extern const struct verb verb_conversation_end;
 extern const struct verb verb_conversation_list;
+extern const struct verb verb_conversation_resume;
 extern const struct verb verb_conversation_show;
 extern const struct verb verb_events;
 extern const struct verb verb_help;
@@ -32,5 +34,8 @@ extern const struct verb verb_rpc;
 extern const struct verb verb_send;
 extern const struct verb verb_up;
 extern const struct verb verb_version;
+extern const struct verb verb_watchdog_rules;
+extern const struct verb verb_watchdog_run_once;
+extern const struct verb verb_why;
 
 int cmd_serve(const struct cli_args *args, struct err *err);

@@ -6,7 +6,42 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "store/sqlite_store.h"
 #include "tap.h"
+
+/* ---- real time ---- */
+
+static int64_t ahead_us;
+
+/* Stands in for clock_mono_us(): --wrap. */
+int64_t mono_us_of_the_test(void) __asm__("__wrap_clock_mono_us");
+int64_t mono_us_of_the_test(void)
+{
+    return clock_kernel.mono_us(NULL) + ahead_us;
+}
+
+void pass_pause(void)
+{
+    ahead_us += 10000000;
+}
+
+static int64_t lived_ms(void *ctx)
+{
+    return WORLD_START_MS + ((struct world *)ctx)->lived_us / 1000;
+}
+
+static int64_t lived_us(void *ctx)
+{
+    return ((struct world *)ctx)->lived_us;
+}
+
+void live(struct world *w, int64_t ms)
+{
+    w->lived_us += ms * 1000;
+    ahead_us += ms * 1000;
+}
+
+/* ---- the world ---- */
 
 static void count_token_change(void *ctx, struct store *store)
 {
@@ -49,6 +84,14 @@ void world_restart(struct world *w)
 {
     core_free(w->core);
     start(w);
+}
+
+void world_use_real_clock(struct world *w)
+{
+    w->source = (struct clock_source){
+        .wall_ms = lived_ms, .boot_us = lived_us, .mono_us = lived_us, .ctx = w};
+    clock_init(&w->clock, &w->source, 0);
+    world_restart(w);
 }
 
 void world_free(struct world *w)
@@ -133,6 +176,52 @@ void idle(struct world *w)
 {
     while (core_idle(w->core, &w->out))
         ;
+}
+
+int settle(struct world *w)
+{
+    enum { TICKS_MAX = 20000 };
+    int n = 0;
+    for (; core_wants_tick(w->core); n++) {
+        CHECK(n < TICKS_MAX);
+        tick(w);
+    }
+    return n;
+}
+
+static void run_sql(struct world *w, const char *sql)
+{
+    if (sqlite_exec(w->store->db, sql) != SQLITE_OK)
+        tap_fail(__FILE__, __LINE__, "%s: %s", sql, sqlite3_errmsg(w->store->db));
+}
+
+void poison(struct world *w, const char *change, const char *when)
+{
+    _cleanup_free_ char *sql = mem_printf("CREATE TEMP TRIGGER poison BEFORE %s WHEN %s"
+                                          " BEGIN SELECT RAISE(ABORT, 'poison'); END",
+                                          change, when);
+    sqlite3_db_config(w->store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 1, NULL);
+    run_sql(w, sql);
+}
+
+void cure(struct world *w)
+{
+    run_sql(w, "DROP TRIGGER poison");
+}
+
+int64_t store_int(struct world *w, const char *fmt, ...)
+{
+    char sql[1000];
+    va_list ap;
+    va_start(ap, fmt);
+    CHECK((size_t)vsnprintf(sql, sizeof sql, fmt, ap) < sizeof sql);
+    va_end(ap);
+    sqlite3_stmt *stmt = NULL;
+    if (sqlite3_prepare_v2(w->store->db, sql, -1, &stmt, NULL) != SQLITE_OK)
+        tap_fail(__FILE__, __LINE__, "%s: %s", sql, sqlite3_errmsg(w->store->db));
+    int64_t value = sqlite3_step(stmt) == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : -1;
+    sqlite3_finalize(stmt);
+    return value;
 }
 
 /* ---- out ---- */

@@ -11,6 +11,9 @@
  * A request goes in as text and its reply comes out as text; in requests ' stands for ". Peers are
  * made here too, so a test decides when one has room: queued_bytes falls when the test takes
  * messages, or never.
+ *
+ * Programs that link this replace clock_mono_us() (--wrap, tests/meson.build), so that real time
+ * can pass without anybody waiting for it.
  */
 #pragma once
 
@@ -24,6 +27,8 @@ struct world {
     struct fault_vfs *disk;
     struct store *store; /* the core's: for what no method can do */
     struct clock clock;
+    int64_t lived_us; /* of a real clock */
+    struct clock_source source;
     struct options options;
     struct core *core;
     struct grant grant; /* of the requests; the operator's unless changed */
@@ -52,6 +57,19 @@ void ask_other(struct world *w, const char *fmt, ...) _printf_(2, 3);
 void ask_stream(struct world *w, struct peer *p, int64_t conversation, int64_t after_id);
 void tick(struct world *w);
 void idle(struct world *w); /* until there is nothing left to do */
+/* Ticks until nothing is due any more; how many. Fails if there is no end to them. */
+int settle(struct world *w);
+/* After a failure what is due waits a little, in real time: that time passes. */
+void pass_pause(void);
+/* From here on a real clock, of which the test is the source: time passes by live(). */
+void world_use_real_clock(struct world *w);
+void live(struct world *w, int64_t ms);
+/* The store refuses these changes ("INSERT ON moves", "NEW.conversation = 3"), until it is cured.
+ */
+void poison(struct world *w, const char *change, const char *when);
+void cure(struct world *w);
+/* What is in the store. */
+int64_t store_int(struct world *w, const char *fmt, ...) _printf_(2, 3); /* -1: no row */
 
 /* The next message; its JSON, if it is any. */
 struct reply {

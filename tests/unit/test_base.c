@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/backoff.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/fail_point.h"
 #include "base/json.h"
 #include "base/macro.h"
 #include "base/mem.h"
@@ -565,4 +567,112 @@ TEST(err_prefix_keeps_code_and_data)
     CHECK_INT(err_prefix(&e, "file.conf:%d", 3), -ERR_CONFIG);
     CHECK_Z(e.message, "file.conf:3: bad");
     CHECK_Z(e.data, "\"line\":3");
+}
+
+/* ---- backoff ---- */
+
+TEST(backoff_doubles_up_to_its_maximum)
+{
+    struct backoff b = {0};
+    int64_t want_ms = BACKOFF_FIRST_MS;
+    for (int i = 0; i < 20; i++) {
+        CHECK_INT(backoff_failed(&b, 7, 5000), want_ms);
+        CHECK_INT(backoff_next_ms(&b, NULL), 5000 + want_ms);
+        want_ms = MIN(2 * want_ms, (int64_t)BACKOFF_MAX_MS);
+    }
+    CHECK_INT(want_ms, BACKOFF_MAX_MS);
+    backoff_worked(&b, 7);
+    CHECK_INT(backoff_failed(&b, 7, 5000), BACKOFF_FIRST_MS);
+    backoff_release(&b);
+}
+
+TEST(backoff_holds_until_its_time)
+{
+    struct backoff b = {0};
+    CHECK(!backoff_holds(&b, 7, 0));
+    backoff_worked(&b, 7); /* it never failed */
+    backoff_failed(&b, 7, 5000);
+    CHECK(backoff_holds(&b, 7, 5000 + BACKOFF_FIRST_MS - 1));
+    CHECK(!backoff_holds(&b, 7, 5000 + BACKOFF_FIRST_MS));
+    CHECK(!backoff_holds(&b, 8, 5000));
+    backoff_worked(&b, 8);
+    CHECK(backoff_holds(&b, 7, 5000));
+    backoff_worked(&b, 7);
+    CHECK(!backoff_holds(&b, 7, 5000));
+    backoff_release(&b);
+}
+
+TEST(backoff_names_the_next_one)
+{
+    struct backoff b = {0};
+    int64_t key = -1;
+    CHECK_INT(backoff_next_ms(&b, &key), INT64_MAX);
+    CHECK_INT(key, -1);
+    backoff_failed(&b, 1, 5000);
+    backoff_failed(&b, 2, 4000);
+    backoff_failed(&b, 3, 5500);
+    CHECK_INT(backoff_next_ms(&b, &key), 4000 + BACKOFF_FIRST_MS);
+    CHECK_INT(key, 2);
+    backoff_failed(&b, 2, 5000); /* waits twice as long now */
+    CHECK_INT(backoff_next_ms(&b, &key), 5000 + BACKOFF_FIRST_MS);
+    CHECK_INT(key, 1);
+    backoff_worked(&b, 1);
+    CHECK_INT(backoff_next_ms(&b, &key), 5500 + BACKOFF_FIRST_MS);
+    CHECK_INT(key, 3);
+    backoff_release(&b);
+}
+
+/* ---- fail points ---- */
+
+/* The signal that ended a process which armed `spec` and passed the place `times` times; 0: none.
+ */
+static int signal_after(const char *spec, enum fail_point place, int times)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (fail_point_set(spec, NULL) < 0)
+            _exit(1);
+        for (int i = 0; i < times; i++)
+            fail_point(place);
+        _exit(0);
+    }
+    CHECK_INT(waitpid(pid, &status, 0), pid);
+    if (WIFSIGNALED(status))
+        return WTERMSIG(status);
+    CHECK_INT(WEXITSTATUS(status), 0);
+    return 0;
+}
+
+TEST(a_fail_point_kills_where_and_when_it_was_told)
+{
+    CHECK_INT(signal_after("tick.before_commit", FAIL_BEFORE_COMMIT, 1), SIGKILL);
+    CHECK_INT(signal_after("tick.before_commit", FAIL_AFTER_COMMIT, 5), 0);
+    CHECK_INT(signal_after("ladder.within_move:3", FAIL_WITHIN_MOVE, 2), 0);
+    CHECK_INT(signal_after("ladder.within_move:3", FAIL_WITHIN_MOVE, 3), SIGKILL);
+    CHECK_INT(signal_after(NULL, FAIL_BEFORE_COMMIT, 3), 0);
+    CHECK_INT(signal_after("", FAIL_BEFORE_COMMIT, 3), 0);
+    for (enum fail_point place = FAIL_POINT_NONE + 1; place < FAIL_POINT_COUNT; place++)
+        CHECK_INT(signal_after("tick.after_commit", place, 1),
+                  place == FAIL_AFTER_COMMIT ? SIGKILL : 0);
+}
+
+TEST(a_fail_point_that_is_none_is_refused)
+{
+    static const char *const bad[] = {"nowhere",
+                                      "tick.before_commit:",
+                                      "tick.before_commit:0",
+                                      "tick.before_commit:-1",
+                                      "tick.before_commit:x",
+                                      ":1",
+                                      ":",
+                                      "tick.before_commit:1:2",
+                                      "tick.before_commit "};
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct err err = ERR_INIT;
+        if (fail_point_set(bad[i], &err) != -ERR_CONFIG)
+            tap_fail(__FILE__, __LINE__, "\"%s\" is taken", bad[i]);
+        CHECK(strstr(err.message, "REEVE_FAIL_POINT"));
+        CHECK_INT(fail_point_armed, FAIL_POINT_NONE);
+    }
 }

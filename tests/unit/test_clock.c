@@ -80,6 +80,32 @@ TEST(manual_clock_moves_only_by_hand)
     CHECK_INT(clock_now_ms(&c), CLOCK_MS_MAX);
 }
 
+TEST(the_time_left_is_exact_to_the_microsecond)
+{
+    struct fake f = {.wall_ms = 1000000, .boot_us = 5000000};
+    struct clock_source source = FAKE_SOURCE(&f);
+    struct clock c;
+    clock_init(&c, &source, 0);
+    CHECK_INT(clock_us_until(&c, 1000000), 0);
+    CHECK_INT(clock_us_until(&c, 1000010), 10000);
+    f.boot_us += 1999; /* now is 1000001 and almost 1000002 */
+    CHECK_INT(clock_us_until(&c, 1000002), 1);
+    CHECK_INT(clock_us_until(&c, 1000001), -999);
+    f.boot_us += 1; /* who waits that long finds the time arrived, never a microsecond early */
+    CHECK_INT(clock_us_until(&c, 1000002), 0);
+    CHECK_INT(clock_now_ms(&c), 1000002);
+}
+
+TEST(the_time_left_until_never_does_not_overflow)
+{
+    struct fake f = {.wall_ms = INT64_C(1700000000000), .boot_us = INT64_C(1) << 50};
+    struct clock_source source = FAKE_SOURCE(&f);
+    struct clock c;
+    clock_init(&c, &source, 0);
+    CHECK_INT(clock_us_until(&c, INT64_MAX), (CLOCK_MS_MAX - f.wall_ms) * 1000);
+    CHECK_INT(clock_us_until(&c, INT64_MIN), -f.wall_ms * 1000);
+}
+
 TEST(kernel_clock_goes_forward)
 {
     struct clock c;

@@ -1,0 +1,268 @@
+/* backtest.c: see backtest.h. What a server answers is checked before anything relies on it. */
+#include "cli/backtest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/macro.h"
+#include "base/mem.h"
+#include "cli/print.h"
+#include "cli/when.h"
+
+enum { PAGE_EVENTS = 1000, PAGE_CONVERSATIONS = 200 };
+
+void backtest_init(struct backtest *b)
+{
+    *b = (struct backtest){.page = ARENA_INIT};
+    options_init(&b->in_force);
+    options_init(&b->limits);
+}
+
+void backtest_release(struct backtest *b)
+{
+    free(b->moves);
+    gaps_release(&b->gaps);
+    arena_release(&b->page);
+    *b = (struct backtest){.page = ARENA_INIT};
+}
+
+/* ---- limits ---- */
+
+static int read_option(struct options *o, size_t i, const struct json *value, struct err *err)
+{
+    const struct option_row *row = &option_rows[i];
+    char assignment[160];
+    if (!value)
+        return 0; /* a server that does not have it yet: the default */
+    if (value->type == JSON_BOOL)
+        snprintf(assignment, sizeof assignment, "%s.%s=%s", row->section, row->key,
+                 value->boolean ? "true" : "false");
+    else
+        snprintf(assignment, sizeof assignment, "%s.%s=%lld", row->section, row->key,
+                 value->type == JSON_INT ? (long long)value->integer : -1);
+    return options_set(o, str_of(assignment), err);
+}
+
+int backtest_read_limits(struct backtest *b, struct client *client, struct err *err)
+{
+    const struct json *result;
+    arena_clear(&b->page);
+    int r = client_call(client, "server.config", STR("{}"), &b->page, &result, err);
+    for (size_t i = 0; r == 0 && i < OPTION_COUNT; i++) {
+        char key[160];
+        snprintf(key, sizeof key, "%s.%s", option_rows[i].section, option_rows[i].key);
+        const struct json *option = json_get(json_get(result, "options"), key);
+        r = read_option(&b->in_force, i, json_get(option, "value"), err);
+        if (r < 0)
+            err_prefix(err, "server.config");
+    }
+    b->limits = b->in_force;
+    return r;
+}
+
+/* ---- events ---- */
+
+static int event_of(const struct json *j, struct event *ret, const struct json **ret_payload,
+                    struct err *err)
+{
+    const struct json *payload = json_get(j, "payload");
+    *ret = (struct event){.id = member_int(j, "id", 0),
+                          .conversation = member_int(j, "conversation", -1),
+                          .seq = member_int(j, "seq", 0),
+                          .turn = member_int(j, "turn", 0),
+                          .event = member_int(j, "event", 0),
+                          .agent_id = member_text(j, "agentId"),
+                          .payload = payload ? payload->span : STR("{}")};
+    *ret_payload = payload;
+    if (!when_parse(member_text(j, "ts"), &ret->ts_ms) ||
+        !event_type_parse(member_text(j, "type"), &ret->type) ||
+        !finality_parse(member_text(j, "finality"), &ret->finality))
+        return err_set(err, ERR_INTERNAL, "event %lld of the server has no time, type or finality",
+                       (long long)ret->id);
+    return 0;
+}
+
+/* Calls `each` for the events of a conversation up to last_seq, in order. */
+static int read_log(struct backtest *b, int64_t conversation, int64_t last_seq,
+                    int (*each)(struct backtest *b, void *ctx, const struct event *e,
+                                const struct json *payload, struct err *err),
+                    void *ctx, struct err *err)
+{
+    for (int64_t after = 0; after < last_seq;) {
+        char params[128];
+        const struct json *result, *events, *payload;
+        struct event e;
+        arena_clear(&b->page);
+        snprintf(params, sizeof params, "{\"conversation\":%lld,\"afterSeq\":%lld,\"limit\":%d}",
+                 (long long)conversation, (long long)after, PAGE_EVENTS);
+        int r = client_call(b->client, "event.list", str_of(params), &b->page, &result, err);
+        if (r < 0)
+            return r;
+        events = json_get(result, "events");
+        if (!events || events->type != JSON_ARRAY)
+            return err_set(err, ERR_INTERNAL, "event.list answers without events");
+        if (!events->first)
+            return 0;
+        JSON_FOREACH (item, events) {
+            r = event_of(item, &e, &payload, err);
+            if (r == 0 && e.seq <= after)
+                r = err_set(err, ERR_INTERNAL, "event.list does not go on");
+            if (r == 0)
+                r = each(b, ctx, &e, payload, err);
+            if (r < 0)
+                return r;
+            after = e.seq;
+        }
+    }
+    return 0;
+}
+
+static int note_gap(struct backtest *b, void *ctx, const struct event *e,
+                    const struct json *payload, struct err *err)
+{
+    (void)ctx;
+    const struct json *data = json_get(payload, "data");
+    int64_t from_ms, to_ms, last_ms = b->gaps.count ? b->gaps.list[b->gaps.count - 1].to_ms : 0;
+    if (!str_is(member_text(payload, "kind"), "watch.gap") ||
+        str_is(member_text(data, "kind"), "wall_step"))
+        return 0;
+    if (!when_parse(member_text(data, "from"), &from_ms) ||
+        !when_parse(member_text(data, "to"), &to_ms) || from_ms < last_ms || from_ms >= to_ms)
+        return err_set(err, ERR_INTERNAL, "the gap of event %lld is none", (long long)e->id);
+    gaps_add(&b->gaps, from_ms, to_ms);
+    return 0;
+}
+
+/* ---- replaying ---- */
+
+/* By the limits asked for, and by those in force. */
+struct pair {
+    struct replay asked, in_force;
+};
+
+static int replay_both(struct backtest *b, void *ctx, const struct event *e,
+                       const struct json *payload, struct err *err)
+{
+    struct pair *p = ctx;
+    int r = replay_event(&p->asked, e, payload, err);
+    if (r == 0)
+        r = replay_event(&p->in_force, e, payload, err);
+    b->counts.events++;
+    progress_show(&b->progress, b->counts.conversations, b->counts.events);
+    return r;
+}
+
+static void count(struct backtest *b, int64_t conversation, const struct pair *p)
+{
+    const struct replay *r = &p->asked;
+    b->counts.conversations++;
+    b->counts.notices += r->notices;
+    b->counts.moved += r->move_count > 0;
+    b->counts.spared += r->move_count == 0 && p->in_force.move_count > 0;
+    /* Only the last move can differ from the record. */
+    b->counts.healthy += r->move_count && r->moves[r->move_count - 1].truth == REPLAY_HEALTHY;
+    b->moves = mem_grow(b->moves, &b->move_cap, b->move_count + r->move_count, sizeof *b->moves);
+    for (size_t i = 0; i < r->move_count; i++)
+        b->moves[b->move_count++] = (struct backtest_move){conversation, r->moves[i], r->record};
+}
+
+/* c: as conversation.get has it. */
+static int replay_conversation(struct backtest *b, const struct json *c, struct err *err)
+{
+    int64_t conversation = member_int(c, "conversation", 0);
+    struct pair p;
+    replay_init(&p.asked, &b->limits, &b->gaps);
+    replay_init(&p.in_force, &b->in_force, &b->gaps);
+    int r = read_log(b, conversation, member_int(json_get(c, "head"), "lastSeq", 0), replay_both,
+                     &p, err);
+    if (r == 0) {
+        replay_finish(&p.asked, b->now_ms);
+        replay_finish(&p.in_force, b->now_ms);
+        count(b, conversation, &p);
+    }
+    replay_release(&p.asked);
+    replay_release(&p.in_force);
+    return r;
+}
+
+static int replay_page(struct backtest *b, const struct json *page, struct err *err)
+{
+    const struct json *list = json_get(page, "conversations");
+    if (!list || list->type != JSON_ARRAY)
+        return err_set(err, ERR_INTERNAL, "conversation.list answers without conversations");
+    JSON_FOREACH (c, list) {
+        int r = replay_conversation(b, c, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int replay_all(struct backtest *b, struct err *err)
+{
+    _cleanup_(arena_release) struct arena a = ARENA_INIT;
+    for (int64_t after = 0, next = 0; next >= 0; after = next) {
+        char params[96];
+        const struct json *page;
+        arena_clear(&a);
+        snprintf(params, sizeof params, "{\"after\":%lld,\"limit\":%d}", (long long)after,
+                 PAGE_CONVERSATIONS);
+        int r = client_call(b->client, "conversation.list", str_of(params), &a, &page, err);
+        if (r == 0)
+            r = replay_page(b, page, err);
+        if (r < 0)
+            return r;
+        next = member_int(page, "next", -1);
+        if (next >= 0 && next <= after)
+            return err_set(err, ERR_INTERNAL, "conversation.list does not go on");
+    }
+    return 0;
+}
+
+static int replay_one(struct backtest *b, int64_t conversation, struct err *err)
+{
+    _cleanup_(arena_release) struct arena a = ARENA_INIT;
+    const struct json *c;
+    char params[64];
+    snprintf(params, sizeof params, "{\"conversation\":%lld}", (long long)conversation);
+    int r = client_call(b->client, "conversation.get", str_of(params), &a, &c, err);
+    return r < 0 ? r : replay_conversation(b, c, err);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct backtest_move *x = a, *y = b;
+    if (x->move.at_ms != y->move.at_ms)
+        return x->move.at_ms < y->move.at_ms ? -1 : 1;
+    return (x->conversation > y->conversation) - (x->conversation < y->conversation);
+}
+
+static int read_now(struct backtest *b, int64_t *ret_total, struct err *err)
+{
+    const struct json *info;
+    arena_clear(&b->page);
+    int r = client_call(b->client, "server.info", STR("{}"), &b->page, &info, err);
+    if (r < 0)
+        return r;
+    if (!when_parse(member_text(info, "now"), &b->now_ms))
+        return err_set(err, ERR_INTERNAL, "server.info answers without now");
+    *ret_total = member_int(info, "lastConversation", 0);
+    return 0;
+}
+
+int backtest_run(struct backtest *b, struct client *client, int64_t only, struct err *err)
+{
+    int64_t total = 1;
+    b->client = client;
+    int r = read_now(b, &total, err);
+    if (r == 0)
+        r = read_log(b, 0, INT64_MAX, note_gap, NULL, err);
+    if (r < 0)
+        return r;
+    progress_begin(&b->progress, "backtest", only == CLIENT_ALL ? total : 1);
+    r = only == CLIENT_ALL ? replay_all(b, err) : replay_one(b, only, err);
+    progress_end(&b->progress);
+    if (b->move_count)
+        qsort(b->moves, b->move_count, sizeof b->moves[0], by_time);
+    return r;
+}

@@ -1,0 +1,75 @@
+/* when.c: see when.h. */
+#include "cli/when.h"
+
+#include "base/clock.h"
+#include "base/macro.h"
+
+static const struct {
+    const char *name;
+    int64_t ms;
+} units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+
+/* Days since 1970 of a date of the Gregorian calendar; the year begins in March here, so that the
+ * leap day is its last. */
+static int64_t days_of(int64_t year, int64_t month, int64_t day)
+{
+    year -= month <= 2;
+    int64_t month_from_march = (month + 9) % 12, of_year = (153 * month_from_march + 2) / 5 + day;
+    return 365 * year + year / 4 - year / 100 + year / 400 + of_year - 719469;
+}
+
+static int64_t digits(struct str s, size_t at, size_t n)
+{
+    int64_t value = 0;
+    for (size_t i = at; i < at + n; i++)
+        value = value * 10 + (s.p[i] - '0');
+    return value;
+}
+
+bool when_parse(struct str iso, int64_t *ret_ms)
+{
+    char again[CLOCK_ISO_BYTES];
+    if (iso.n != CLOCK_ISO_BYTES - 1)
+        return false;
+    int64_t days = days_of(digits(iso, 0, 4), digits(iso, 5, 2), digits(iso, 8, 2));
+    int64_t ms = days * 86400000 + digits(iso, 11, 2) * 3600000 + digits(iso, 14, 2) * 60000 +
+                 digits(iso, 17, 2) * 1000 + digits(iso, 20, 3);
+    clock_iso(ms, again);
+    if (!str_is(iso, again)) /* no such date, or other characters */
+        return false;
+    *ret_ms = ms;
+    return true;
+}
+
+void when_add_time(struct buf *out, int64_t ms)
+{
+    char iso[CLOCK_ISO_BYTES];
+    clock_iso(ms, iso);
+    buf_addz(out, iso);
+}
+
+void when_add_age(struct buf *out, int64_t ms)
+{
+    size_t i = 0;
+    ms = MAX(ms, INT64_C(0));
+    while (i + 1 < ARRAY_LEN(units) && ms < units[i].ms)
+        i++;
+    buf_addf(out, "%lld%s", (long long)(ms / units[i].ms), units[i].name);
+    if (units[i].ms > 1000) /* the next smaller unit tells more than a fraction */
+        buf_addf(out, " %02lld%s", (long long)(ms % units[i].ms / units[i + 1].ms),
+                 units[i + 1].name);
+}
+
+void when_add_limit(struct buf *out, int64_t ms)
+{
+    const char *blank = "";
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        if (ms < units[i].ms)
+            continue;
+        buf_addf(out, "%s%lld%s", blank, (long long)(ms / units[i].ms), units[i].name);
+        ms %= units[i].ms;
+        blank = " ";
+    }
+    if (!*blank)
+        buf_addz(out, "0s");
+}
