@@ -150,39 +150,39 @@ static int set_view(struct work *w, struct agent *a, enum agent_view view, const
     return r < 0 || !changes ? r : append_state(w, a, reason, err);
 }
 
+static struct str machine_of(const struct agent *a)
+{
+    return a->machine[0] ? str_of(a->machine) : STR_NONE;
+}
+
 int agent_ensure(struct work *w, struct agent *a, const char *reason, struct err *err)
 {
-    struct start last;
+    struct starts starts;
     int64_t command;
     a->is_ensured = true;
     if (!a->kind[0])
         return write_row(w, a, err);
-    int r = command_last_start(w, a->conversation, str_of(a->role), &last, err);
-    if (r < 0)
-        return r;
-    if (last.is_open)
-        return set_view(w, a, VIEW_STARTING, reason, err);
-    r = command_start(w, a->conversation, str_of(a->role), str_of(a->kind),
-                      a->machine[0] ? str_of(a->machine) : STR_NONE, a->view == VIEW_STOPPING,
-                      reason, &command, err);
+    int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r == 0 && !starts.open)
+        r = command_start(w, a->conversation, str_of(a->role), str_of(a->kind), machine_of(a),
+                          starts.spawn_id[0] != '\0', reason, &command, err);
     return r < 0 ? r : set_view(w, a, VIEW_STARTING, reason, err);
 }
 
 int agent_stop(struct work *w, struct agent *a, const char *reason, struct err *err)
 {
-    struct start last;
+    struct starts starts;
     int64_t command;
     a->is_ensured = false;
-    int r = command_last_start(w, a->conversation, str_of(a->role), &last, err);
-    if (r == 0 && last.is_open)
-        r = command_fail(w, last.command, reason, err);
+    int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r == 0 && starts.open)
+        r = command_fail(w, starts.open, reason, err);
     if (r < 0)
         return r;
-    if (!last.was_delivered || a->view == VIEW_STOPPED)
+    if (!starts.spawn_id[0])
         return set_view(w, a, VIEW_STOPPED, reason, err);
-    r = command_stop(w, a->conversation, str_of(a->role), str_of(a->kind),
-                     a->machine[0] ? str_of(a->machine) : STR_NONE, last.spawn_id, reason, &command,
-                     err);
+    r = command_stop(w, a->conversation, str_of(a->role), str_of(a->kind), machine_of(a),
+                     starts.spawn_id, reason, &command, err);
     return r < 0 ? r : set_view(w, a, VIEW_STOPPING, reason, err);
 }
 

@@ -20,16 +20,16 @@ struct work;
 
 enum { SPAWN_ID_BYTES = 33 };
 
-/* The newest start of an agent. */
-struct start {
-    int64_t command; /* 0: it was never started */
-    bool is_open;
-    bool was_delivered; /* a machine had it: there may be a process */
+/* What was asked for an agent, and what may have come of it. */
+struct starts {
+    int64_t open; /* the start that is not confirmed; 0: none */
+    /* Of the newest start that a machine has taken, unless a stop of it was confirmed: there may be
+     * such a process. Empty: there is none. */
     char spawn_id[SPAWN_ID_BYTES];
 };
 
-int command_last_start(struct work *w, int64_t conversation, struct str role, struct start *ret,
-                       struct err *err);
+int command_starts(struct work *w, int64_t conversation, struct str role, struct starts *ret,
+                   struct err *err);
 /* A new start of the agent; none may be open. If there may still be a process it is a restart: the
  * machine proves the old one dead first. *ret is its number. */
 int command_start(struct work *w, int64_t conversation, struct str role, struct str kind,
@@ -45,6 +45,6 @@ int commands_fail_open_starts(struct work *w, int64_t conversation, const char *
                               struct err *err);
 
 /* Commands after number `after`, at most `limit`, as an array of objects under `key`; conversation
- * < 0: of all. *ret_last is the last one written, 0 if there was none. */
+ * < 0: of all. *ret_next is where to go on, 0 if there are no more. */
 int commands_write(struct work *w, int64_t conversation, int64_t after, int64_t limit,
-                   struct json_out *out, const char *key, int64_t *ret_last, struct err *err);
+                   struct json_out *out, const char *key, int64_t *ret_next, struct err *err);

@@ -111,6 +111,7 @@ static int head_from_row(struct query *q, int64_t conversation, struct head *ret
         .updated_ms = query_get_int(q, 21),
         .notice_given = query_get_int(q, 22) != 0,
         .blocked_ms = query_get_int(q, 23),
+        .written_seq = query_get_int(q, 11),
     };
     for (int rule = 0; rule < TIMED_RULE_COUNT; rule++)
         ret->look_ms[rule] = query_is_null(q, 24 + rule) ? NEVER_MS : query_get_int(q, 24 + rule);
@@ -299,29 +300,37 @@ void heads_undo_request(struct work *w)
     w->undo = NULL;
 }
 
-static int run_update(struct query *q, const struct head *h, struct err *err)
+static int run_update(struct query *q, struct head *h, struct err *err)
 {
     int64_t changes = 0;
     int r = query_run(q, &changes, err);
     REQUIRE_F(r < 0 || changes == 1, "conversation %lld", (long long)h->conversation);
+    if (r == 0)
+        h->written_seq = h->last_seq;
     return r;
 }
 
-static int write_row(struct work *w, const struct head *h, struct err *err)
+/* What follows from the log, from parameter `at` on. */
+static void bind_head(struct query *q, int at, const struct head *h)
+{
+    query_int(q, at, h->last_seq);
+    query_int(q, at + 1, h->last_turn);
+    query_int(q, at + 2, h->last_closed_seq);
+    query_int(q, at + 3, h->turn_is_open);
+    query_int(q, at + 4, h->turn_is_cleared);
+    if (h->turn_owner[0])
+        query_text(q, at + 5, str_of(h->turn_owner));
+    query_int(q, at + 6, h->turn_events);
+    query_int(q, at + 7, h->system_events);
+    query_int(q, at + 8, h->last_activity_ms);
+    query_int(q, at + 9, h->updated_ms);
+}
+
+static int write_row(struct work *w, struct head *h, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_HEAD_UPDATE);
     query_int(q, 1, h->conversation);
-    query_int(q, 2, h->last_seq);
-    query_int(q, 3, h->last_turn);
-    query_int(q, 4, h->last_closed_seq);
-    query_int(q, 5, h->turn_is_open);
-    query_int(q, 6, h->turn_is_cleared);
-    if (h->turn_owner[0])
-        query_text(q, 7, str_of(h->turn_owner));
-    query_int(q, 8, h->turn_events);
-    query_int(q, 9, h->system_events);
-    query_int(q, 10, h->last_activity_ms);
-    query_int(q, 11, h->updated_ms);
+    bind_head(q, 2, h);
     return run_update(q, h, err);
 }
 
@@ -344,8 +353,8 @@ int head_write_state(struct work *w, struct head *h, struct err *err)
         if (h->look_ms[rule] != NEVER_MS)
             query_int(q, 10 + (int)rule, h->look_ms[rule]);
     }
-    int r = run_update(q, h, err);
-    return r < 0 ? r : write_row(w, h, err);
+    bind_head(q, 14, h);
+    return run_update(q, h, err);
 }
 
 int heads_write_behind(struct work *w, struct err *err)
@@ -354,7 +363,7 @@ int heads_write_behind(struct work *w, struct err *err)
     for (size_t i = 0; log_index_next_conversation(w->log_index, &i, &conversation);) {
         struct head *h;
         int r = head_get(w, conversation, &h, err);
-        if (r == 0)
+        if (r == 0 && h->written_seq != h->last_seq)
             r = write_row(w, h, err);
         if (r < 0)
             return r;

@@ -96,8 +96,9 @@ struct head {
     int64_t last_activity_ms;                /* last event not written by the system */
     int64_t created_ms, updated_ms;
     /* private to head.c */
-    int64_t created_in; /* number of the request that made it; 0: was read */
-    int64_t edited_in;  /* number of the request that edited it last */
+    int64_t created_in;  /* number of the request that made it; 0: was read */
+    int64_t written_seq; /* last_seq of the row in the store */
+    int64_t edited_in;   /* number of the request that edited it last */
 };
 
 const char *conversation_status_name(enum conversation_status status);

@@ -262,6 +262,7 @@ void work_maintain(struct work *w)
     if (log_index_count(w->log_index) < w->tail_max)
         return;
     if (write_behind(w, &err) < 0) { /* nothing is lost: it is tried again after the next tick */
+        heads_drop(w);               /* they think they were written */
         log_warn("domain", "not_written_behind", "reason=%s", log_quote(str_of(err.message)));
         return;
     }

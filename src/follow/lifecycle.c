@@ -147,10 +147,11 @@ struct role {
     struct str name;
 };
 
-/* Names only: one row that cannot be read must not hide the others. */
+/* Those that may need something done. Names only: one row that cannot be read must not hide the
+ * others. */
 static int list_roles(struct work *w, int64_t conversation, struct role **ret, struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_AGENT_LIST);
+    struct query *q = store_query(w->store, SQL_AGENT_ROLES_UP);
     query_int(q, 1, conversation);
     int r;
     while ((r = query_step(q, err)) == STORE_ROW) {

@@ -118,13 +118,13 @@ int method_lifecycle_get_ensured(struct method_context *c, struct json_out *out,
 
 int method_command_list(struct method_context *c, struct json_out *out, struct err *err)
 {
-    int64_t limit = params_int(c->params, "limit", 50), last;
+    int64_t limit = params_int(c->params, "limit", 50), next;
     int r = commands_write(c->work, params_int(c->params, "conversation", -1),
-                           params_int(c->params, "after", 0), limit, out, "commands", &last, err);
+                           params_int(c->params, "after", 0), limit, out, "commands", &next, err);
     if (r < 0)
         return r;
-    if (last)
-        json_int(out, "next", last);
+    if (next)
+        json_int(out, "next", next);
     else
         json_null(out, "next");
     return 0;

@@ -196,7 +196,9 @@ static const char version_2[] =
     "  outcome TEXT," /* why it failed or expired */
     "  CHECK ((closed_at IS NULL) = (status IN ('pending', 'delivered', 'booting')))"
     ");"
-    "CREATE INDEX commands_by_agent ON machine_commands (conversation, role, command);"
+    "CREATE INDEX commands_taken ON machine_commands (conversation, role, command)"
+    "  WHERE type <> 'stop-agent' AND delivered_at IS NOT NULL;"
+    "CREATE INDEX commands_by_spawn ON machine_commands (spawn_id);"
     "CREATE INDEX commands_by_conversation ON machine_commands (conversation, command);"
     /* P4: at most one open start per agent, ever. */
     "CREATE UNIQUE INDEX one_open_start ON machine_commands (conversation, role)"

@@ -39,7 +39,10 @@
       "UPDATE conversations SET status = ?2, outcome = ?3, stop_reason_code = ?4,"                 \
       " session_wall_clock_seconds = ?5, window_number = ?6, window_started_at = ?7,"              \
       " notice_given = ?8, blocked_at = ?9, notice_look_at = ?10, wall_clock_look_at = ?11,"       \
-      " idle_look_at = ?12, global_idle_look_at = ?13 WHERE conversation = ?1")                    \
+      " idle_look_at = ?12, global_idle_look_at = ?13, last_seq = ?14, last_turn = ?15,"           \
+      " last_closed_seq = ?16, turn_is_open = ?17, turn_is_cleared = ?18, turn_owner = ?19,"       \
+      " turn_events = ?20, system_events = ?21, last_activity_at = ?22, updated_at = ?23"          \
+      " WHERE conversation = ?1")                                                                  \
     X(LOOK_UPDATE_NOTICE, WRITE,                                                                   \
       "UPDATE conversations SET notice_look_at = ?2 WHERE conversation = ?1")                      \
     X(LOOK_DUE_NOTICE, READ,                                                                       \
@@ -110,6 +113,9 @@
     X(AGENT_LIST, READ,                                                                            \
       "SELECT role, kind, machine, desired, ensured, view FROM agents WHERE conversation = ?1"     \
       " ORDER BY position")                                                                        \
+    X(AGENT_ROLES_UP, READ,                                                                        \
+      "SELECT role FROM agents WHERE conversation = ?1 AND (ensured = 1 OR view = 'starting')"     \
+      " ORDER BY position")                                                                        \
     X(AGENT_GET, READ,                                                                             \
       "SELECT role, kind, machine, desired, ensured, view FROM agents"                             \
       " WHERE conversation = ?1 AND role = ?2")                                                    \
@@ -123,13 +129,20 @@
       "INSERT INTO machine_commands (command, type, conversation, role, kind, machine, spawn_id,"  \
       " status, reason, created_at, deadline_at)"                                                  \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?8, ?9, ?10)")                              \
-    X(COMMAND_LAST_START, READ,                                                                    \
-      "SELECT command, closed_at, delivered_at, kind, machine, spawn_id FROM machine_commands"     \
+    X(COMMAND_OPEN_START, READ,                                                                    \
+      "SELECT command FROM machine_commands WHERE conversation = ?1 AND role = ?2"                 \
+      " AND type <> 'stop-agent' AND closed_at IS NULL")                                           \
+    X(COMMAND_LAST_TAKEN, READ,                                                                    \
+      "SELECT spawn_id, EXISTS (SELECT 1 FROM machine_commands e WHERE e.spawn_id = s.spawn_id"    \
+      " AND e.type = 'stop-agent' AND e.status = 'done') FROM machine_commands s"                  \
       " WHERE conversation = ?1 AND role = ?2 AND type <> 'stop-agent'"                            \
-      " ORDER BY command DESC LIMIT 1")                                                            \
+      " AND delivered_at IS NOT NULL ORDER BY command DESC LIMIT 1")                               \
     X(COMMAND_FAIL, WRITE,                                                                         \
       "UPDATE machine_commands SET status = 'failed', outcome = ?2, closed_at = ?3"                \
       " WHERE command = ?1 AND closed_at IS NULL")                                                 \
+    X(COMMAND_HAS_OPEN_START, READ,                                                                \
+      "SELECT 1 FROM machine_commands WHERE conversation = ?1 AND type <> 'stop-agent'"            \
+      " AND closed_at IS NULL LIMIT 1")                                                            \
     X(COMMAND_FAIL_OPEN_STARTS, WRITE,                                                             \
       "UPDATE machine_commands SET status = 'failed', outcome = ?2, closed_at = ?3"                \
       " WHERE conversation = ?1 AND type <> 'stop-agent' AND closed_at IS NULL")                   \

@@ -27,10 +27,6 @@
 #include "domain/head.h"
 #include "domain/work.h"
 
-/* Rows of a rule in one step. A cancelled conversation costs about 0.1 ms, which everybody else
- * waits for. */
-enum { PAGE_ROWS = 16 };
-
 /* ---- moves ---- */
 
 static int append_advisory(struct work *w, const struct head *h, enum rule_id rule,
@@ -200,7 +196,7 @@ struct ladder {
     struct ladder_stats stats;
     int64_t last_run_ms[RULE_COUNT];
     /* of this tick, told when it is committed */
-    struct nominee moved[TIMED_RULE_COUNT * PAGE_ROWS];
+    struct nominee moved[TIMED_RULE_COUNT * LADDER_PAGE_ROWS];
     size_t moved_count;
     bool pass_ended;
 };
@@ -290,7 +286,7 @@ static int nominate(struct ladder *l, enum rule_id rule, struct nominee *ret, st
     query_int(q, 1, l->pass.horizon_ms);
     query_int(q, 2, l->pass.at[rule].look_ms);
     query_int(q, 3, l->pass.at[rule].conversation);
-    query_int(q, 4, PAGE_ROWS);
+    query_int(q, 4, LADDER_PAGE_ROWS);
     int n = 0, r;
     while ((r = query_step(q, err)) == STORE_ROW) {
         l->pass.at[rule].conversation = query_get_int(q, 0);
@@ -299,7 +295,7 @@ static int nominate(struct ladder *l, enum rule_id rule, struct nominee *ret, st
                                     .due_ms = l->pass.at[rule].look_ms,
                                     .rule = rule};
     }
-    l->pass.at[rule].is_done = n < PAGE_ROWS;
+    l->pass.at[rule].is_done = n < LADDER_PAGE_ROWS;
     l->pass.so_far.checked += n;
     l->stats.checked += (uint64_t)n;
     l->last_run_ms[rule] = l->work->now_ms;
@@ -437,7 +433,7 @@ static int end_pass_if_done(struct ladder *l, struct err *err)
 
 static int step(struct ladder *l, struct err *err)
 {
-    struct nominee page[TIMED_RULE_COUNT * PAGE_ROWS];
+    struct nominee page[TIMED_RULE_COUNT * LADDER_PAGE_ROWS];
     size_t count = 0;
     for (enum rule_id rule = 0; rule < TIMED_RULE_COUNT; rule++) {
         if (l->pass.at[rule].is_done)

@@ -137,6 +137,7 @@ void drive(const struct peer *peer, struct conn *conns, const struct plan *plan,
     start(&d, conns);
     while (d.answered < d.submitted)
         turn(&d);
+    ret->answered = d.answered;
     if (plan->ops)
         ret->run_ns = now_ns() - begin;
     close(d.epoll);

@@ -17,8 +17,9 @@ struct plan {
 };
 
 struct result {
-    uint64_t ops;    /* answered within the counted time */
-    uint64_t errors; /* anything but a success, at any time */
+    uint64_t ops;      /* answered within the counted time */
+    uint64_t answered; /* at any time */
+    uint64_t errors;   /* of them, anything but a success */
     int64_t run_ns;
     struct histogram latency; /* ns */
 };

@@ -166,12 +166,13 @@ static char *make_payload(unsigned bytes)
 static void print_result(const struct args *a, const struct result *r)
 {
     printf("{\"peer\":\"%s\",\"clients\":%u,\"depth\":%u,\"ops\":%llu,\"seconds\":%.3f,"
-           "\"ops_per_s\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,\"errors\":%llu}\n",
+           "\"ops_per_s\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,"
+           "\"answered\":%llu,\"errors\":%llu}\n",
            a->peer->name, a->plan.clients, a->plan.depth, (unsigned long long)r->ops,
            (double)r->run_ns / 1e9, (double)r->ops * 1e9 / (double)r->run_ns,
            (double)histogram_percentile(&r->latency, 50) / 1e3,
            (double)histogram_percentile(&r->latency, 99) / 1e3, (double)r->latency.max / 1e3,
-           (unsigned long long)r->errors);
+           (unsigned long long)r->answered, (unsigned long long)r->errors);
 }
 
 static int run_load(const struct args *a)

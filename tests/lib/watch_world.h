@@ -5,7 +5,7 @@
 
 #include "lib/core_world.h"
 
-enum { PAGE_ROWS = 16, LIMIT_MS = 1000 };
+enum { LIMIT_MS = 1000 };
 
 #define CREATE_IDLE                                                            \
     CALL("conversation.create", "{'agents':[],'watchdog':{'globalIdleMs':%d}," \

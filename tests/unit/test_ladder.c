@@ -12,7 +12,7 @@
 
 TEST(L05_a_pass_moves_all_that_is_due_a_page_per_tick)
 {
-    enum { COUNT = 2 * PAGE_ROWS + 8 };
+    enum { COUNT = 3 * LADDER_PAGE_ROWS - 2 };
     struct world *w = world_watching();
     create_idle(w, COUNT, LIMIT_MS);
     create_idle(w, 1, 10 * LIMIT_MS);
@@ -24,7 +24,7 @@ TEST(L05_a_pass_moves_all_that_is_due_a_page_per_tick)
         CHECK(core_wants_tick(w->core));
         say(w, COUNT + 1);
         CHECK_INT(take_int(w, "result.seq"), 1 + page); /* nobody waits for the pass */
-        CHECK_INT(moved(w), MIN(page * PAGE_ROWS, (int)COUNT));
+        CHECK_INT(moved(w), MIN(page * LADDER_PAGE_ROWS, (int)COUNT));
         CHECK_INT(core_stats(w->core)->ladder.passes - passes, page == 3);
     }
     settle(w);
@@ -36,7 +36,7 @@ TEST(L05_a_pass_moves_all_that_is_due_a_page_per_tick)
 
 TEST(L05_a_pass_looks_at_each_row_once)
 {
-    enum { COUNT = 3 * PAGE_ROWS };
+    enum { COUNT = 3 * LADDER_PAGE_ROWS };
     struct world *w = world_watching();
     create_idle(w, COUNT, LIMIT_MS);
     clock_advance(&w->clock, LIMIT_MS + 1);
@@ -128,12 +128,12 @@ TEST(a_late_tick_does_not_go_by_when_it_meant_to_look)
 TEST(moves_due_in_the_same_millisecond_go_by_number)
 {
     struct world *w = world_watching();
-    create_idle(w, PAGE_ROWS, LIMIT_MS);
+    create_idle(w, LADDER_PAGE_ROWS, LIMIT_MS);
     clock_advance(&w->clock, 2 * LIMIT_MS);
     settle(w);
-    struct move m[PAGE_ROWS];
-    CHECK_INT(list_moves(w, m, PAGE_ROWS), PAGE_ROWS);
-    for (int i = 0; i < PAGE_ROWS; i++)
+    struct move m[LADDER_PAGE_ROWS];
+    CHECK_INT(list_moves(w, m, LADDER_PAGE_ROWS), LADDER_PAGE_ROWS);
+    for (int i = 0; i < LADDER_PAGE_ROWS; i++)
         CHECK_INT(m[i].conversation, i + 1);
     world_free(w);
 }
@@ -150,7 +150,7 @@ static void poison_moves_of(struct world *w, int conversation)
 
 TEST(L04_one_row_that_fails_is_counted_and_waits_and_the_others_are_moved)
 {
-    enum { COUNT = PAGE_ROWS + 5, BAD = 3 };
+    enum { COUNT = LADDER_PAGE_ROWS + 5, BAD = 3 };
     struct world *w = world_watching();
     const struct ladder_stats *stats = &core_stats(w->core)->ladder;
     create_idle(w, COUNT, LIMIT_MS);
@@ -179,7 +179,7 @@ TEST(L04_one_row_that_fails_is_counted_and_waits_and_the_others_are_moved)
 
 TEST(L04_a_page_of_rows_that_fail_hides_none_behind_it)
 {
-    enum { BAD = 2 * PAGE_ROWS + 3, COUNT = BAD + 5 };
+    enum { BAD = 2 * LADDER_PAGE_ROWS + 3, COUNT = BAD + 5 };
     struct world *w = world_watching();
     create_idle(w, BAD, LIMIT_MS);
     create_idle(w, COUNT - BAD, LIMIT_MS + 1);
@@ -244,7 +244,7 @@ TEST(a_row_that_failed_and_was_ended_by_somebody_is_forgotten)
 /* Whichever write of a pass fails: its tick is lost, the pass too, and then all are moved. */
 static bool sweep_one(uint64_t nth)
 {
-    enum { COUNT = 2 * PAGE_ROWS + 3 };
+    enum { COUNT = 2 * LADDER_PAGE_ROWS + 3 };
     struct world *w = world_watching();
     create_idle(w, COUNT, LIMIT_MS);
     clock_advance(&w->clock, LIMIT_MS + 1);
@@ -273,7 +273,7 @@ TEST(L03_whichever_write_of_a_pass_fails_all_are_moved_once)
 
 TEST(a_full_disk_makes_the_ladder_wait_not_spin)
 {
-    enum { COUNT = PAGE_ROWS + 3 };
+    enum { COUNT = LADDER_PAGE_ROWS + 3 };
     struct world *w = world_living();
     create_idle(w, COUNT, LIMIT_MS);
     live(w, LIMIT_MS + 1);
@@ -332,16 +332,16 @@ TEST(a_lost_tick_gives_back_what_it_counted)
 
 TEST(a_restart_in_the_middle_of_a_pass_goes_on)
 {
-    enum { COUNT = 2 * PAGE_ROWS + 3 };
+    enum { COUNT = 2 * LADDER_PAGE_ROWS + 3 };
     struct world *w = world_watching();
     create_idle(w, COUNT, LIMIT_MS);
     clock_advance(&w->clock, LIMIT_MS + 1);
     tick(w);
-    CHECK_INT(moved(w), PAGE_ROWS);
+    CHECK_INT(moved(w), LADDER_PAGE_ROWS);
     world_restart(w);
     settle(w);
     check_all_moved_once(w, COUNT);
-    CHECK_INT(moved(w), COUNT - PAGE_ROWS);
+    CHECK_INT(moved(w), COUNT - LADDER_PAGE_ROWS);
     world_free(w);
 }
 
@@ -349,7 +349,7 @@ TEST(a_restart_in_the_middle_of_a_pass_goes_on)
 
 TEST(a_pass_never_overlaps_another)
 {
-    enum { COUNT = 2 * PAGE_ROWS };
+    enum { COUNT = 2 * LADDER_PAGE_ROWS };
     struct world *w = world_watching();
     create_idle(w, COUNT, LIMIT_MS);
     clock_advance(&w->clock, LIMIT_MS + 1);
@@ -383,10 +383,10 @@ TEST(a_pass_never_overlaps_another)
 TEST(a_pass_that_was_under_way_is_not_asked_for_twice)
 {
     struct world *w = world_watching();
-    create_idle(w, PAGE_ROWS + 1, LIMIT_MS);
+    create_idle(w, LADDER_PAGE_ROWS + 1, LIMIT_MS);
     clock_advance(&w->clock, LIMIT_MS + 1);
     tick(w);
-    CHECK_INT(moved(w), PAGE_ROWS);
+    CHECK_INT(moved(w), LADDER_PAGE_ROWS);
     ask(w, RUN_ONCE);
     tick(w);
     struct reply r = take(w);
@@ -394,7 +394,7 @@ TEST(a_pass_that_was_under_way_is_not_asked_for_twice)
     done(&r);
     settle(w);
     check_nothing_left(w);
-    check_all_moved_once(w, PAGE_ROWS + 1);
+    check_all_moved_once(w, LADDER_PAGE_ROWS + 1);
     world_free(w);
 }
 

@@ -63,7 +63,7 @@ TEST(an_advance_stops_short_of_what_is_not_yet_due)
 
 TEST(an_advance_is_answered_when_all_that_is_due_is_done)
 {
-    enum { COUNT = 2 * PAGE_ROWS + 1 };
+    enum { COUNT = 2 * LADDER_PAGE_ROWS + 1 };
     struct world *w = world_watching();
     create_idle(w, COUNT, LIMIT_MS);
     ask(w, ADVANCE, LIMIT_MS + 1);
@@ -253,7 +253,7 @@ TEST(a_gap_in_a_tick_that_fails_never_was)
 TEST(calls_that_wait_are_answered_when_the_core_stops)
 {
     struct world *w = world_watching();
-    create_idle(w, 2 * PAGE_ROWS, LIMIT_MS);
+    create_idle(w, 2 * LADDER_PAGE_ROWS, LIMIT_MS);
     clock_advance(&w->clock, LIMIT_MS + 1);
     ask(w, RUN_ONCE);
     ask(w, "[" ADVANCE "," INFO "]", 1000);
@@ -275,7 +275,7 @@ TEST(calls_that_wait_are_answered_when_the_core_stops)
 TEST(calls_that_wait_go_with_the_core)
 {
     struct world *w = world_watching();
-    create_idle(w, 2 * PAGE_ROWS, LIMIT_MS);
+    create_idle(w, 2 * LADDER_PAGE_ROWS, LIMIT_MS);
     clock_advance(&w->clock, LIMIT_MS + 1);
     ask(w, RUN_ONCE);
     ask(w, ADVANCE, 1000);
@@ -287,7 +287,7 @@ TEST(calls_that_wait_go_with_the_core)
 TEST(a_peer_that_closes_while_its_call_waits_stops_nobody)
 {
     struct world *w = world_watching();
-    create_idle(w, 2 * PAGE_ROWS, LIMIT_MS);
+    create_idle(w, 2 * LADDER_PAGE_ROWS, LIMIT_MS);
     int64_t start = now(w);
     ask(w, "[" ADVANCE "," SAY "]", 2 * LIMIT_MS, 1);
     tick(w);
@@ -296,7 +296,7 @@ TEST(a_peer_that_closes_while_its_call_waits_stops_nobody)
     tick(w);
     settle(w);
     CHECK_INT(now(w), start + 2 * LIMIT_MS);
-    check_all_moved_once(w, 2 * PAGE_ROWS);
+    check_all_moved_once(w, 2 * LADDER_PAGE_ROWS);
     outbox_release(&w->out);
     ask_other(w, ADVANCE, 1); /* the clock is free again */
     tick(w);

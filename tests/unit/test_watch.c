@@ -659,6 +659,11 @@ static void insert_conversation(struct store *s, int64_t c, int64_t look_ms)
     query_int(q, 8, 0);
     for (int rule = 0; rule < TIMED_RULE_COUNT; rule++)
         query_int(q, 10 + rule, rule == RULE_GLOBAL_IDLE ? look_ms : START_MS + 800 * 14400);
+    for (int param = 14; param <= 21; param++)
+        if (param != 19) /* nobody's turn */
+            query_int(q, param, 0);
+    query_int(q, 22, START_MS);
+    query_int(q, 23, START_MS);
     CHECK_INT(query_run(q, NULL, NULL), 0);
 }
 
