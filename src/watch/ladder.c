@@ -339,8 +339,10 @@ static bool falls_behind(struct ladder *l, struct nominee *page, size_t i, size_
     return to > i;
 }
 
+enum verdict { NOT_DUE, MOVED, LEFT_ALONE /* due by a rule that is not of this pass */ };
+
 /* Moves it if it is due, now and by a rule of this pass; else says when to look again. */
-static int judge(struct ladder *l, struct nominee *n, bool *ret_moved, struct err *err)
+static int judge(struct ladder *l, struct nominee *n, enum verdict *ret, struct err *err)
 {
     struct head *h;
     int64_t due_ms;
@@ -352,12 +354,11 @@ static int judge(struct ladder *l, struct nominee *n, bool *ret_moved, struct er
         return head_watch_again(l->work, h, err);
     n->rule = rule;
     l->pass.so_far.candidates++;
-    if (l->pass.only != RULE_COUNT && l->pass.only != rule)
+    *ret = l->pass.only == RULE_COUNT || l->pass.only == rule ? MOVED : LEFT_ALONE;
+    if (*ret == LEFT_ALONE)
         return 0;
     head_edit(l->work, h);
-    r = ladder_rules[rule].act(l->work, h, rule, err);
-    *ret_moved = r == 0;
-    return r;
+    return ladder_rules[rule].act(l->work, h, rule, err);
 }
 
 static void note_failure(struct ladder *l, const struct nominee *n, int code, const struct err *err)
@@ -376,7 +377,7 @@ static void note_failure(struct ladder *l, const struct nominee *n, int code, co
 static bool visit(struct ladder *l, struct nominee *n)
 {
     struct err err = ERR_INIT;
-    bool moved = false;
+    enum verdict verdict = NOT_DUE;
     if (!l->pass.is_asked_for && backoff_holds(&l->backoff, n->conversation, l->work->now_ms)) {
         l->pass.so_far.skipped++;
         return true;
@@ -384,7 +385,7 @@ static bool visit(struct ladder *l, struct nominee *n)
     int r = work_request_begin(l->work, &err);
     if (r < 0)
         return false;
-    r = judge(l, n, &moved, &err);
+    r = judge(l, n, &verdict, &err);
     int end = work_request_end(l->work, r == 0, &err);
     if (r == -ERR_UNAVAILABLE || end < 0)
         return false;
@@ -392,8 +393,9 @@ static bool visit(struct ladder *l, struct nominee *n)
         note_failure(l, n, r, &err);
         return true;
     }
-    backoff_worked(&l->backoff, n->conversation);
-    if (moved) {
+    if (verdict != LEFT_ALONE)
+        backoff_worked(&l->backoff, n->conversation);
+    if (verdict == MOVED) {
         l->moved[l->moved_count++] = *n;
         fail_point(FAIL_BETWEEN_MOVES);
     } else {

@@ -8,8 +8,10 @@ from reeve_test import ERRORS, Http, Server, check, eq, main, reeve
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DOCS = os.path.join(HERE, "..", "..", "docs", "protocol.md")
-# INTERNAL has no door from outside; a unit test makes it. UNAVAILABLE needs a full disk.
-ELSEWHERE = {"INTERNAL": "tests/unit", "UNAVAILABLE": "test_disk_full.py"}
+# INTERNAL has no door from outside; a unit test makes it. UNAVAILABLE needs a full disk, and a budget
+# a clock that is stepped.
+ELSEWHERE = {"INTERNAL": "tests/unit", "UNAVAILABLE": "test_disk_full.py",
+             "CONVERSATION_BLOCKED": "test_budget.py", "INVALID_TRANSITION": "test_budget.py"}
 
 
 def documented():

@@ -651,6 +651,8 @@ class Both:
         if d.random() < 0.1:
             watchdog["disabled"] = True
         budget_s = self.choice(BUDGETS, None, 0)
+        if budget_s and d.random() < 0.5:
+            watchdog["idleMs"] = watchdog["globalIdleMs"] = 1000 * budget_s
         controls = {} if budget_s is None else {
             "runtime_controls": {"session_wall_clock_seconds": budget_s}}
         turns = d.choice((0, 3, 40))
@@ -734,7 +736,7 @@ class Both:
         what = self.dice.choices(
             (self.create, self.message, self.trace, self.clear, self.end, self.resume,
              self.advance, self.gap, self.restart, self.pass_now),
-            (3, 30, 12, 5, 1, 8, 30, 8, 1.5, 3))[0]
+            (4, 30, 12, 5, 1, 8, 30, 8, 4, 3))[0]
         self.done.append(what.__name__)
         what()
 
