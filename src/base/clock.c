@@ -81,8 +81,8 @@ int64_t clock_now_ms(const struct clock *c)
 int64_t clock_us_until(const struct clock *c, int64_t at_ms)
 {
     int64_t elapsed_us = c->source->boot_us(c->source->ctx) - c->boot_base_us;
-    at_ms = MIN(MAX(at_ms, INT64_C(0)), CLOCK_MS_MAX);
-    return (at_ms - c->base_ms) * 1000 - elapsed_us;
+    int64_t ahead_ms = MAX(at_ms, INT64_C(0)) - c->base_ms;
+    return MIN(ahead_ms, INT64_MAX / 2000) * 1000 - elapsed_us;
 }
 
 void clock_advance(struct clock *c, int64_t ms)

@@ -95,6 +95,15 @@ int err_int(struct err *e, const char *key, int64_t value)
     return add_member(e, &b);
 }
 
+int err_json(struct err *e, const char *key, struct str json)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(ERR_DATA_BYTES);
+    json_write_string(&b, str_of(key));
+    buf_addc(&b, ':');
+    buf_add_str(&b, json);
+    return add_member(e, &b);
+}
+
 int err_prefix(struct err *e, const char *fmt, ...)
 {
     e = or_ignored(e);

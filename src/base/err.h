@@ -73,6 +73,7 @@ struct err {
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) _printf_(3, 4);
 int err_str(struct err *e, const char *key, struct str value);
 int err_int(struct err *e, const char *key, int64_t value);
+int err_json(struct err *e, const char *key, struct str json); /* as it is */
 /* "context: message": for a caller that knows more about where. */
 int err_prefix(struct err *e, const char *fmt, ...) _printf_(2, 3);
 

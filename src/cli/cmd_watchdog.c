@@ -27,7 +27,8 @@ static void add_limit(struct table *t, const struct json *rule)
     _cleanup_buf_ struct buf b = BUF_INIT(64);
     int64_t limit = member_int(rule, "limit", -1);
     if (limit > 0)
-        when_add_limit(&b, MIN(limit, OPTION_SECONDS_MAX) * unit_ms(member_text(rule, "key")));
+        when_add_limit(&b, MIN(limit, OPTION_MS_MAX / unit_ms(member_text(rule, "key"))) *
+                               unit_ms(member_text(rule, "key")));
     table_cell(t, limit > 0 ? buf_str(&b) : limit == 0 ? STR("off") : STR("-"));
 }
 

@@ -97,7 +97,7 @@ static void add_rule_and_reason(struct buf *out, const struct json *why,
 {
     struct str rule = member_text(standing, "rule");
     buf_addz(out, " by ");
-    print_clean(out, rule.n ? rule : STR("no rule"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, rule.n ? rule : member_text(why, "endedBy"), PRINT_TEXT_CHARS_MAX);
     buf_addz(out, " (");
     print_clean(out, member_text(why, "stop_reason_code"), PRINT_TEXT_CHARS_MAX);
     buf_addc(out, ')');
@@ -127,6 +127,15 @@ static void add_ended(struct buf *out, const struct json *why, const struct json
     }
 }
 
+/* Characters, which is columns for most scripts. */
+static size_t width_of(const char *p, size_t n)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < n; i++)
+        width += ((unsigned char)p[i] & 0xc0) != 0x80;
+    return width;
+}
+
 /* Breaks lines at blanks; a word that is longer than a line stays whole. */
 static void add_wrapped(struct buf *out, struct str text)
 {
@@ -135,12 +144,12 @@ static void add_wrapped(struct buf *out, struct str text)
         const char *blank = memchr(text.p, ' ', text.n);
         size_t n = blank ? (size_t)(blank - text.p) : text.n;
         if (column > 0) {
-            bool fits = column + 1 + n <= COLUMNS;
+            bool fits = column + 1 + width_of(text.p, n) <= COLUMNS;
             buf_addc(out, fits ? ' ' : '\n');
             column = fits ? column + 1 : 0;
         }
         buf_add(out, text.p, n);
-        column += n;
+        column += width_of(text.p, n);
         text = str_skip(text, n + 1);
     }
     buf_addc(out, '\n');

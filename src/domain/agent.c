@@ -44,7 +44,8 @@ static int from_row(struct query *q, int64_t conversation, struct agent *ret, st
     snprintf(ret->machine, sizeof ret->machine, "%.*s", STR_ARG(query_get_text(q, 2)));
     int desired = names_find(desired_names, DESIRED_COUNT, query_get_text(q, 3)),
         view = names_find(view_names, VIEW_COUNT, query_get_text(q, 5));
-    if (desired < 0 || view < 0)
+    ret->is_damaged = desired < 0 || view < 0;
+    if (ret->is_damaged)
         return err_set(err, ERR_INTERNAL, "agent %lld:%s is damaged", (long long)conversation,
                        ret->role);
     ret->desired = (enum agent_desired)desired;
@@ -87,11 +88,7 @@ int agents_get(struct work *w, int64_t conversation, struct agent **ret, size_t 
             list = larger;
             room *= 4;
         }
-        r = from_row(q, conversation, &list[n++], err);
-        if (r < 0) {
-            query_end(q);
-            return r;
-        }
+        from_row(q, conversation, &list[n++], NULL); /* one that is damaged hides nobody */
     }
     *ret = list;
     *ret_count = n;
@@ -104,8 +101,8 @@ void agent_write(struct json_out *out, const struct agent *a)
     json_stringz(out, "role", a->role);
     json_stringz(out, "kind", a->kind[0] ? a->kind : NULL);
     json_stringz(out, "machine", a->machine[0] ? a->machine : NULL);
-    json_stringz(out, "desired", desired_names[a->desired]);
-    json_stringz(out, "view", view_names[a->view]);
+    json_stringz(out, "desired", a->is_damaged ? NULL : desired_names[a->desired]);
+    json_stringz(out, "view", a->is_damaged ? "unknown" : view_names[a->view]);
     json_end(out);
 }
 
@@ -192,7 +189,7 @@ int agents_ensure_desired(struct work *w, int64_t conversation, const char *reas
     size_t count;
     int r = agents_get(w, conversation, &list, &count, err);
     for (size_t i = 0; r == 0 && i < count; i++)
-        if (list[i].desired == DESIRED_RUNNING)
+        if (list[i].desired == DESIRED_RUNNING && !list[i].is_damaged)
             r = agent_ensure(w, &list[i], reason, err);
     return r;
 }

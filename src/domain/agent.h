@@ -2,12 +2,14 @@
  * agent.h: an agent is a role of a conversation, written 12:builder. Who wants it to run, and what
  * has been done about it.
  *
- *   desired   what people want: `auto`, `running`, `stopped`. Only they and conversation.create set
- *             it; the machine never does.
- *   ensured   what follows from it while the conversation is active: it should be up. Cleared when
- * it is stopped, by whomever. After a crash this is what is resumed, or stopped. view      how it
- * is, by evidence (P22). `starting`: a start is open. `stopping`: a machine was given its start,
- * and has not yet said that its process is gone. `stopped`: neither.
+ * `desired` is what people want: auto, running or stopped. Only they and conversation.create set
+ * it; the machine never does.
+ *
+ * `ensured` follows from it while the conversation is active: it should be up. It is cleared when
+ * the agent is stopped, by whomever. After a crash this is what is resumed, or stopped.
+ *
+ * `view` is how it is, by evidence (P22). starting: a start is open. stopping: a machine was given
+ * its start, and has not yet said that its process is gone. stopped: neither.
  *
  * Everything here is idempotent and runs in the tick, one call after the other: two callers who
  * ensure two agents of one conversation both get what they asked for (L15). Each change of a view
@@ -51,6 +53,7 @@ struct agent {
     enum agent_desired desired;
     bool is_ensured;
     enum agent_view view;
+    bool is_damaged; /* its row cannot be read: it is shown, and nothing else is done with it */
 };
 
 const char *agent_view_name(enum agent_view view);

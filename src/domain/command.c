@@ -134,15 +134,19 @@ static void write_command(struct query *q, struct json_out *out)
     json_end(out);
 }
 
-int commands_write(struct work *w, int64_t conversation, int64_t after, int64_t limit,
-                   struct json_out *out, const char *key, int64_t *ret_next, struct err *err)
+int commands_write(struct work *w, const struct command_filter *filter, int64_t after,
+                   int64_t limit, struct json_out *out, const char *key, int64_t *ret_next,
+                   struct err *err)
 {
-    struct query *q = store_query(w->store, conversation < 0 ? SQL_COMMAND_LIST
-                                                             : SQL_COMMAND_LIST_OF_CONVERSATION);
+    bool is_of_one = filter->conversation >= 0;
+    struct query *q =
+        store_query(w->store, is_of_one ? SQL_COMMAND_LIST_OF_CONVERSATION : SQL_COMMAND_LIST);
     query_int(q, 1, after);
     query_int(q, 2, limit + 1);
-    if (conversation >= 0)
-        query_int(q, 3, conversation);
+    query_text(q, 3, filter->machine);
+    query_text(q, 4, filter->status);
+    if (is_of_one)
+        query_int(q, 5, filter->conversation);
     int64_t last = 0, shown = 0;
     int r;
     *ret_next = 0;

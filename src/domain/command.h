@@ -44,7 +44,13 @@ int command_fail(struct work *w, int64_t command, const char *outcome, struct er
 int commands_fail_open_starts(struct work *w, int64_t conversation, const char *outcome,
                               struct err *err);
 
-/* Commands after number `after`, at most `limit`, as an array of objects under `key`; conversation
- * < 0: of all. *ret_next is where to go on, 0 if there are no more. */
-int commands_write(struct work *w, int64_t conversation, int64_t after, int64_t limit,
-                   struct json_out *out, const char *key, int64_t *ret_next, struct err *err);
+/* Which commands: all that match what is given. */
+struct command_filter {
+    int64_t conversation;       /* < 0: any */
+    struct str machine, status; /* p == NULL: any */
+};
+/* Commands after number `after`, at most `limit`, as an array of objects under `key`. *ret_next is
+ * where to go on, 0 if there are no more. */
+int commands_write(struct work *w, const struct command_filter *filter, int64_t after,
+                   int64_t limit, struct json_out *out, const char *key, int64_t *ret_next,
+                   struct err *err);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/fail_point.h"
 #include "base/mem.h"
 #include "domain/agent.h"
 #include "domain/append.h"
@@ -297,6 +298,7 @@ int conversation_block(struct work *w, struct head *h, int64_t budget_seconds, s
     snprintf(once, sizeof once, "wall_clock:%lld", (long long)h->window);
     int r = append_system(w, h->conversation, "system-watchdog", "runtime.watchdog.cancel",
                           cancel_data(w, h, budget_seconds), once, &e, err);
+    fail_point(FAIL_WITHIN_MOVE);
     if (r == 0)
         r = commands_fail_open_starts(w, h->conversation, "conversation_blocked", err);
     if (r < 0)
@@ -334,7 +336,7 @@ static int check_blocked(const struct head *h, struct err *err)
             (long long)h->conversation);
     err_str(err, "from", STR("active"));
     err_str(err, "trigger", STR("resume"));
-    return err_str(err, "allowed", STR("blocked"));
+    return err_json(err, "allowed", STR("[\"end\"]"));
 }
 
 int conversation_resume(struct work *w, int64_t conversation, int64_t budget_seconds,

@@ -19,13 +19,15 @@
 
 struct work;
 
-/* X(name, text): why nobody watched. A step of the wall clock is no gap, since `now` does not
+/* X(name, text): why nobody watched, or, `refusing`, why nobody could be heard: the store took no
+ * writes. A step of the wall clock is no gap, since `now` does not
  * follow it, but it is told in the same way. */
-#define GAP_KIND_LIST(X)  \
-    X(DOWN, "down")       \
-    X(SUSPEND, "suspend") \
-    X(LATE, "late")       \
-    X(MANUAL, "manual")   \
+#define GAP_KIND_LIST(X)    \
+    X(DOWN, "down")         \
+    X(SUSPEND, "suspend")   \
+    X(LATE, "late")         \
+    X(MANUAL, "manual")     \
+    X(REFUSING, "refusing") \
     X(WALL_STEP, "wall_step")
 
 enum gap_kind {

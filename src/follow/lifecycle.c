@@ -37,6 +37,7 @@ struct lifecycle {
     struct place now, before; /* of this tick */
     bool has_work;            /* something after the cursor may end a conversation */
     bool has_stopped;         /* in this tick */
+    int64_t tried_again;      /* in this tick: a conversation that had failed; 0: none */
     struct backoff backoff;   /* by conversation */
     struct lifecycle_stats stats, stats_before;
 };
@@ -74,7 +75,7 @@ bool lifecycle_has_resumed(const struct lifecycle *f)
     return f->now.has_resumed;
 }
 
-int64_t lifecycle_next_ms(const struct lifecycle *f)
+int64_t lifecycle_next_ms(struct lifecycle *f)
 {
     bool is_ahead = f->now.cursor - f->now.stored > CURSOR_LAG_MAX;
     return f->has_work || is_ahead || !f->now.has_resumed ? INT64_MIN
@@ -164,7 +165,8 @@ static int list_roles(struct work *w, int64_t conversation, struct role **ret, s
     return r;
 }
 
-static void tend_all(struct lifecycle *f, int64_t conversation)
+/* Returns how many there were. */
+static size_t tend_all(struct lifecycle *f, int64_t conversation)
 {
     struct err err = ERR_INIT;
     struct role *roles = NULL;
@@ -172,12 +174,14 @@ static void tend_all(struct lifecycle *f, int64_t conversation)
     bool ok = r == 0;
     if (r < 0)
         note_failure(f, conversation, STR("*"), r, &err);
-    for (struct role *role = roles; role; role = role->next) {
+    size_t count = 0;
+    for (struct role *role = roles; role; role = role->next, count++) {
         ok &= tend_apart(f, conversation, role->name);
         fail_point(FAIL_BETWEEN_STOPS);
     }
     if (ok)
         backoff_worked(&f->backoff, conversation);
+    return count;
 }
 
 /* ---- following ---- */
@@ -190,7 +194,7 @@ static bool may_end(const struct event *e)
 }
 
 struct endings {
-    int64_t conversations[PAGE_EVENTS];
+    int64_t conversations[PAGE_EVENTS], ids[PAGE_EVENTS];
     size_t count;
     int64_t last_id;
 };
@@ -199,8 +203,10 @@ static bool note_ending(void *ctx, const struct event *e)
 {
     struct endings *all = ctx;
     all->last_id = e->id;
-    if (may_end(e))
-        all->conversations[all->count++] = e->conversation;
+    if (may_end(e)) {
+        all->conversations[all->count] = e->conversation;
+        all->ids[all->count++] = e->id;
+    }
     return true;
 }
 
@@ -229,8 +235,14 @@ static int follow(struct lifecycle *f, struct err *err)
         return r;
     if (found.count)
         fail_point(FAIL_BEFORE_STOP);
-    for (size_t i = 0; i < found.count; i++)
-        tend_all(f, found.conversations[i]);
+    size_t agents = 0;
+    for (size_t i = 0; i < found.count; i++) {
+        agents += tend_all(f, found.conversations[i]);
+        if (agents < PAGE_AGENTS || i + 1 == found.count)
+            continue;
+        found.last_id = found.ids[i]; /* enough for a tick: the rest in the next */
+        break;
+    }
     f->now.cursor = found.last_id;
     if (found.count)
         fail_point(FAIL_BEFORE_CURSOR);
@@ -286,8 +298,10 @@ static int step(struct lifecycle *f, struct err *err)
         return follow(f, err);
     if (f->now.cursor - f->now.stored > CURSOR_LAG_MAX)
         return store_cursor(f, err);
-    if (backoff_next_ms(&f->backoff, &conversation) <= f->work->now_ms)
+    if (backoff_next_ms(&f->backoff, &conversation) <= f->work->now_ms) {
+        f->tried_again = conversation;
         tend_all(f, conversation);
+    }
     return 0;
 }
 
@@ -296,6 +310,7 @@ int lifecycle_step(struct lifecycle *f, struct err *err)
     f->before = f->now;
     f->stats_before = f->stats;
     f->has_stopped = false;
+    f->tried_again = 0;
     return lifecycle_next_ms(f) > f->work->now_ms ? 0 : step(f, err);
 }
 
@@ -315,6 +330,7 @@ void lifecycle_committed(struct lifecycle *f)
         f->now.cursor = f->work->last.event;
     f->before = f->now;
     f->stats_before = f->stats;
+    f->tried_again = 0;
 }
 
 void lifecycle_lost(struct lifecycle *f)
@@ -322,4 +338,7 @@ void lifecycle_lost(struct lifecycle *f)
     f->now = f->before;
     f->stats.stopped = f->stats_before.stopped;
     f->stats.resumed = f->stats_before.resumed;
+    if (f->tried_again)
+        backoff_failed(&f->backoff, f->tried_again, f->work->now_ms);
+    f->tried_again = 0;
 }

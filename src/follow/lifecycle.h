@@ -31,7 +31,7 @@ int lifecycle_new(struct work *w, struct lifecycle **ret, struct err *err);
 struct lifecycle *lifecycle_free(struct lifecycle *f); /* NULL */
 
 /* When it next has something to do: INT64_MIN for now, INT64_MAX for never. */
-int64_t lifecycle_next_ms(const struct lifecycle *f);
+int64_t lifecycle_next_ms(struct lifecycle *f);
 /* Has it gone over the agents of the last run? */
 bool lifecycle_has_resumed(const struct lifecycle *f);
 /* Within a tick: a page. If it fails the caller should pause before the next. */

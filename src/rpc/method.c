@@ -34,9 +34,9 @@ const struct method method_table[] = {
      "Continues a blocked conversation with a new window, which begins now."},
     {"conversation.why", METHOD_READ, MAY_ALL,
      params_conversation, method_conversation_why,
-     "`{conversation, status, outcome, stop_reason_code, now, evidence:[{kind, value, ageMs, source}], "
+     "`{conversation, status, outcome, stop_reason_code, now, endedBy, evidence:[{kind, value, ageMs, source}], "
      "standing:[{what, rung, rule, since, next:{rung, rule, dueAt}}], clocks:[{rung, rule, since, "
-     "limitMs, leftMs, dueAt}], history:[{at, rule, what, reason}]}`",
+     "limitMs, leftMs, dueAt}], historyIsCut, history:[{at, rule, what, reason}]}`",
      "Where it stands and on what evidence, which rule is next and when, what was done so far and "
      "why."},
     {"message.send", METHOD_APPEND, MAY_OPERATOR | MAY_AGENT,
@@ -89,7 +89,7 @@ const struct method method_table[] = {
      params_none, method_watchdog_rules,
      "`{rules:[{rule, rung, seed, key, own, limit, lastRunAt, nextDueAt, fired, errors}]}`",
      "The rules of the ladder. `limit` is in the unit of `key`, `own` what a conversation may set "
-     "instead; `nextDueAt` is when it looks next; `fired` and `errors` count since the start."},
+     "instead; `fired` and `errors` count since the start."},
     {"watchdog.runOnce", METHOD_CONTROL, MAY_OPERATOR,
      params_watchdog_run_once, method_watchdog_run_once,
      "`{checked, candidates, canceled, skipped, errors}`",

@@ -16,8 +16,13 @@ static const struct param role_item = {.type = PARAM_NAME};
 const struct param params_lifecycle[] = {CONVERSATION_ROW, ROLES_ROW, KEY_ROW, PARAMS_END};
 const struct param params_lifecycle_get[] = {CONVERSATION_ROW, ROLES_ROW, PARAMS_END};
 
+static const char *const status_choices[] = {"pending", "delivered", "booting", "done",
+                                             "failed",  "expired",   NULL};
+
 const struct param params_command_list[] = {
     {.name = "conversation", .type = PARAM_INT, .max = ID_MAX, .doc = "only of this one"},
+    {.name = "machine", .type = PARAM_NAME, .doc = "only for this one"},
+    {.name = "status", .type = PARAM_CHOICE, .choices = status_choices, .doc = "only these"},
     {.name = "after",
      .type = PARAM_INT,
      .max = ID_MAX,
@@ -32,6 +37,14 @@ const struct param params_command_list[] = {
     PARAMS_END,
 };
 
+static bool is_among(struct str role, const struct agent *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_is(role, list[i].role))
+            return true;
+    return false;
+}
+
 /* The agents that are meant, in order; ERR_NOT_FOUND if a role is not there. */
 static int find_agents(struct method_context *c, struct agent **ret, size_t *ret_count,
                        struct err *err)
@@ -45,6 +58,8 @@ static int find_agents(struct method_context *c, struct agent **ret, size_t *ret
     *ret_count = 0;
     JSON_FOREACH (item, roles) {
         struct str role = params_lower(c->arena, item->string);
+        if (is_among(role, list, *ret_count))
+            continue;
         r = agent_get(c->work, conversation, role, &list[*ret_count], err);
         if (r < 0)
             return r;
@@ -118,9 +133,14 @@ int method_lifecycle_get_ensured(struct method_context *c, struct json_out *out,
 
 int method_command_list(struct method_context *c, struct json_out *out, struct err *err)
 {
-    int64_t limit = params_int(c->params, "limit", 50), next;
-    int r = commands_write(c->work, params_int(c->params, "conversation", -1),
-                           params_int(c->params, "after", 0), limit, out, "commands", &next, err);
+    const struct command_filter filter = {
+        .conversation = params_int(c->params, "conversation", -1),
+        .machine = params_name(c->arena, c->params, "machine"),
+        .status = params_str(c->params, "status"),
+    };
+    int64_t next;
+    int r = commands_write(c->work, &filter, params_int(c->params, "after", 0),
+                           params_int(c->params, "limit", 50), out, "commands", &next, err);
     if (r < 0)
         return r;
     if (next)

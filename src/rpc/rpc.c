@@ -306,7 +306,7 @@ void rpc_fail_all(struct rpc_request *r)
 {
     struct err err = ERR_INIT;
     int code = err_set(&err, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
-    for (size_t i = 0; i < r->count; i++) {
+    for (size_t i = r->kept; i < r->count; i++) {
         struct rpc_call *call = &r->calls[i];
         if (call->code < 0 || call->is_parked)
             continue;
@@ -320,6 +320,7 @@ void rpc_call_done(struct rpc_request *r, struct rpc_call *call, int code, const
     REQUIRE(call->is_parked && r->parked > 0);
     call->is_parked = false;
     r->parked--;
+    r->kept = (size_t)(call - r->calls) + 1;
     if (code < 0)
         fail_executed(r, call, code, err);
 }

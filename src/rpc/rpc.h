@@ -48,6 +48,7 @@ struct rpc_request {
     bool is_batch;
     size_t count, parked;
     size_t executed; /* calls done with, or parked */
+    size_t kept;     /* of them, those whose tick is committed: rpc_fail_all() leaves them alone */
     struct rpc_call *calls;
     size_t result_bytes;   /* of the calls executed so far */
     size_t reserved_bytes; /* of them, counted against the peer until the reply is */

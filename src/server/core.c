@@ -1,7 +1,7 @@
 /*
  * core.c: see core.h.
  *
- * What a crash leaves behind is decided by two lines in tick_requests(): before work_commit()
+ * What a crash leaves behind is decided in run_tick() and after_commit(): before work_commit()
  * nothing has been told to anyone; after it everything that will be told is in the store.
  */
 #include "server/core.h"
@@ -53,6 +53,7 @@ struct core {
     struct lifecycle *lifecycle;
     struct pulse pulse;
     struct pulse_finding found; /* by the pulse, not yet told */
+    int64_t refusing_since_ms;  /* the store takes no writes; 0: it does */
     struct backup backup;
     struct stepping stepping;
     struct parked pass;            /* watchdog.runOnce */
@@ -167,6 +168,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
 {
     struct core *c = mem_zalloc(sizeof *c);
     c->config = *config;
+    pulse_init(&c->pulse, config->clock); /* what a long start takes is time nobody watched */
     c->started_ms = c->pruned_ms = clock_now_ms(config->clock);
     int r = work_init(&c->work, config->store, config->options, c->started_ms, err);
     if (r < 0) {
@@ -185,7 +187,6 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
         log_warn("watch", "gap", "kind=%s ms=%lld", gap_kind_name(GAP_DOWN),
                  (long long)(c->started_ms - c->work.previous_tick_ms));
     c->ladder = ladder_new(&c->work);
-    pulse_init(&c->pulse, config->clock);
     c->subscriptions = subscriptions_new(&c->work);
     c->host = (struct rpc_host){.ctx = c,
                                 .write_info = host_write_info,
@@ -215,7 +216,7 @@ bool core_is_writable(const struct core *c)
     return store_is_writable(c->config.store);
 }
 
-/* ---- the tick ---- */
+/* ---- requests ---- */
 
 static void reply(struct core *c, struct rpc_request *r, struct outbox *out)
 {
@@ -287,6 +288,13 @@ static void finish_parked(struct core *c, struct parked *p, int code, const stru
     rpc_request_free(r);
 }
 
+/* The calls before a parked one in its batch are committed: nothing that comes can fail them. */
+static void keep_executed(const struct parked *p)
+{
+    if (p->request)
+        p->request->kept = (size_t)(p->call - p->request->calls);
+}
+
 /* ---- what is due ---- */
 
 static void pause_what_is_due(struct core *c)
@@ -318,6 +326,7 @@ static void log_finding(struct core *c)
         log_warn("watch", "gap", "kind=%s ms=%lld", gap_kind_name(GAP_WALL_STEP),
                  (long long)c->found.wall_step_ms);
     c->found = (struct pulse_finding){0};
+    c->refusing_since_ms = 0;
 }
 
 /* Is there nothing left to do at this time? */
@@ -341,6 +350,7 @@ static void finish_stepping(struct core *c, struct outbox *out)
     json_time(&j, "now", c->work.now_ms);
     json_end(&j);
     finish_parked(c, &s->by, 0, NULL, out);
+    c->stepping = (struct stepping){0};
 }
 
 static void finish_pass(struct core *c, struct outbox *out)
@@ -427,6 +437,9 @@ static void after_commit(struct core *c, struct core_input *inputs, struct outbo
 {
     fail_point(FAIL_AFTER_COMMIT);
     note_events(c);
+    keep_executed(&c->backup.by);
+    keep_executed(&c->pass);
+    keep_executed(&c->stepping.by);
     if (c->gap_is_told)
         log_finding(c);
     lifecycle_committed(c->lifecycle);
@@ -454,6 +467,8 @@ static void after_failure(struct core *c, struct core_input *inputs, const struc
                           struct outbox *out)
 {
     c->stats.commits_failed++;
+    if (!c->refusing_since_ms)
+        c->refusing_since_ms = clock_now_ms(c->config.clock);
     log_error("core", "commit_failed", "error=%s reason=%s", err_name(err->code),
               log_quote(str_of(err->message)));
     subscriptions_abort_staged(c->subscriptions);
@@ -467,6 +482,7 @@ static void after_failure(struct core *c, struct core_input *inputs, const struc
     fail_executed(c, &c->stepping.by);
     finish_parked(c, &c->pass, code, &unavailable, out);
     finish_parked(c, &c->stepping.by, code, &unavailable, out);
+    c->stepping = (struct stepping){0};
     for (struct core_input *in = inputs; in; in = in->next) {
         note_peer(c, in); /* again, if it got so far: once is as good as twice */
         if (in->kind == CORE_STREAM)
@@ -583,6 +599,15 @@ static int tell_finding(struct core *c, struct err *err)
     return r;
 }
 
+/* While the store took no writes, whoever wanted to say something was sent away. */
+static void add_refusal(struct core *c)
+{
+    struct pulse_finding *f = &c->found;
+    f->from_ms = f->is_gap ? MIN(f->from_ms, c->refusing_since_ms) : c->refusing_since_ms;
+    f->kind = f->is_gap ? f->kind : GAP_REFUSING;
+    f->is_gap = true;
+}
+
 /* Before anything is judged in this tick: was somebody watching? False if that could not be told:
  * then nobody is judged. */
 static bool tell_gap(struct core *c, int64_t now_before_ms)
@@ -591,6 +616,8 @@ static bool tell_gap(struct core *c, int64_t now_before_ms)
     if (c->stepping.jumps)
         c->found =
             (struct pulse_finding){.is_gap = true, .kind = GAP_MANUAL, .from_ms = now_before_ms};
+    else if (c->refusing_since_ms)
+        add_refusal(c);
     if (!c->found.is_gap && !c->found.wall_step_ms)
         return true;
     int r = work_request_begin(&c->work, &err);

@@ -106,7 +106,7 @@
     X(MOVE_LIST, READ,                                                                             \
       "SELECT e.id, e.conversation, e.seq, e.turn, e.event, e.ts, e.type, e.finality, e.agent_id," \
       " e.payload, m.rule FROM moves m JOIN conversation_events e ON e.id = m.id"                  \
-      " WHERE m.conversation = ?1 ORDER BY m.id DESC LIMIT ?2")                                    \
+      " WHERE m.conversation = ?1 AND (m.rule = 'lifecycle') = ?3 ORDER BY m.id DESC LIMIT ?2")    \
     X(AGENT_INSERT, WRITE,                                                                         \
       "INSERT INTO agents (conversation, role, position, kind, machine, desired)"                  \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                          \
@@ -153,11 +153,13 @@
     X(COMMAND_LIST, READ,                                                                          \
       "SELECT command, type, conversation, role, kind, machine, spawn_id, status, reason,"         \
       " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
-      " WHERE command > ?1 ORDER BY command LIMIT ?2")                                             \
+      " WHERE command > ?1 AND (?3 IS NULL OR machine = ?3) AND (?4 IS NULL OR status = ?4)"       \
+      " ORDER BY command LIMIT ?2")                                                                \
     X(COMMAND_LIST_OF_CONVERSATION, READ,                                                          \
       "SELECT command, type, conversation, role, kind, machine, spawn_id, status, reason,"         \
       " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
-      " WHERE conversation = ?3 AND command > ?1 ORDER BY command LIMIT ?2")                       \
+      " WHERE conversation = ?5 AND command > ?1 AND (?3 IS NULL OR machine = ?3)"                 \
+      " AND (?4 IS NULL OR status = ?4) ORDER BY command LIMIT ?2")                                \
     X(CURSOR_GET, READ, "SELECT id FROM cursors WHERE name = ?1")                                  \
     X(CURSOR_PUT, WRITE, "UPDATE cursors SET id = ?2 WHERE name = ?1")                             \
     X(EVENT_INSERT, WRITE,                                                                         \

@@ -1,9 +1,9 @@
 /*
  * ladder.c: see ladder.h. First the moves, then the table, then the engine.
  *
- * To add a rule: its arithmetic in domain/rule.c (when is it due?), a column with an index and
- * three statements to find what is due, a move, a row. The documentation, `watchdog.rules`, `why`
- * and `backtest` follow.
+ * To add a rule: its name and arithmetic in domain/rule.[ch] (limit, base, when it applies), a
+ * column with an index and its four LOOK_ statements, a move, a row here. docs/ladder.md and
+ * `watchdog.rules` follow; `why`, `reeve why` and `backtest` want a word each for what it does.
  *
  * Why nothing can stall the engine itself:
  *   - a pass visits each row once: it pages by key, so a row that cannot be moved is passed by, and
@@ -507,18 +507,50 @@ void ladder_lost(struct ladder *l)
 
 /* ---- what it looks like ---- */
 
+/* Rows that are looked at to find out when a rule is due next. */
+enum { NEXT_ROWS = 64 };
+
+/*
+ * When the rule is due next. Rows come in the order of their times to look, none of which is later
+ * than due: once a time to look is not earlier than the earliest due found, none that follows can
+ * be.
+ */
+static int find_next_due(struct ladder *l, enum rule_id rule, int64_t *ret_ms, struct err *err)
+{
+    int64_t conversations[NEXT_ROWS], looks[NEXT_ROWS];
+    struct query *q = store_query(l->work->store, ladder_rules[rule].find);
+    query_int(q, 1, INT64_MAX);
+    query_int(q, 2, INT64_MIN);
+    query_int(q, 3, 0);
+    query_int(q, 4, NEXT_ROWS);
+    size_t n = 0;
+    int r;
+    for (; (r = query_step(q, err)) == STORE_ROW; n++) {
+        conversations[n] = query_get_int(q, 0);
+        looks[n] = query_get_int(q, 1);
+    }
+    *ret_ms = NEVER_MS;
+    for (size_t i = 0; r == 0 && i < n && looks[i] < *ret_ms; i++) {
+        struct head *h;
+        r = head_get(l->work, conversations[i], &h, err);
+        if (r == 0)
+            *ret_ms = MIN(*ret_ms, rule_due_ms(rule, l->work->options, &l->work->gaps, h));
+        if (i + 1 == NEXT_ROWS) /* many were written to since: not before this one's look */
+            *ret_ms = MIN(*ret_ms, looks[i]);
+    }
+    return r;
+}
+
 static int write_next(struct ladder *l, enum rule_id rule, struct json_out *out, struct err *err)
 {
-    struct query *q = store_query(l->work->store, ladder_rules[rule].next);
-    query_int(q, 1, INT64_MIN);
-    int r = query_one(q, err);
+    int64_t next_ms;
+    int r = find_next_due(l, rule, &next_ms, err);
     if (r < 0)
         return r;
-    if (query_is_null(q, 0))
+    if (next_ms == NEVER_MS)
         json_null(out, "nextDueAt");
     else
-        json_time(out, "nextDueAt", query_get_int(q, 0));
-    query_end(q);
+        json_time(out, "nextDueAt", next_ms);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* why.c: see why.h. */
 #include "watch/why.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -10,7 +11,9 @@
 #include "domain/work.h"
 #include "watch/ladder.h"
 
-enum { HISTORY_MAX = 100, TEXT_BYTES_MAX = 4096 };
+/* Of the rules and people, and of the lifecycle: a hundred agents must not hide why they stopped.
+ */
+enum { MOVES_MAX = 100, TEXT_BYTES_MAX = 4096 };
 
 /* ---- evidence ---- */
 
@@ -79,8 +82,11 @@ static int write_all_evidence(struct work *w, const struct head *h, struct json_
                                                          : h->window_started_ms,
                    "conversation");
     int r = write_last_event(w, h, out, err);
-    write_evidence(w, out, "activity", STR("an agent or a person wrote"), h->last_activity_ms,
-                   "log");
+    if (h->last_turn > 0)
+        write_evidence(w, out, "activity", STR("an agent or a person wrote"), h->last_activity_ms,
+                       "log");
+    else
+        write_evidence(w, out, "activity", STR("nobody has written yet"), h->created_ms, "log");
     write_evidence(w, out, "turn", turn_text(w, h), 0, "log");
     write_evidence(w, out, "window", arena_printf(&w->arena, "window %lld", (long long)h->window),
                    h->window_started_ms, "conversation");
@@ -136,7 +142,9 @@ static void write_standing(struct work *w, const struct head *h, struct json_out
                 arena_printf(&w->arena, "conversation %lld", (long long)h->conversation));
     write_rule(out, moved_by(h));
     json_time(out, "since",
-              h->status == CONVERSATION_ACTIVE ? rule_base_ms(RULE_IDLE, h) : h->updated_ms);
+              h->status == CONVERSATION_ACTIVE    ? rule_base_ms(RULE_IDLE, h)
+              : h->status == CONVERSATION_BLOCKED ? h->blocked_ms
+                                                  : h->updated_ms);
     if (next == RULE_COUNT) {
         json_null(out, "next");
     } else {
@@ -183,10 +191,12 @@ static struct str data_text(const struct json *data, const char *key)
 }
 
 /* What an event of the server's says, in words, and the reason it gives. */
-static struct str tell(struct work *w, struct str kind, const struct json *data, struct str *reason)
+static struct str tell(struct work *w, const char *rule, struct str kind, const struct json *data,
+                       struct str *reason)
 {
     if (str_is(kind, "idle_timeout")) {
-        *reason = kind;
+        bool is_global = strcmp(rule, rule_name(RULE_GLOBAL_IDLE)) == 0;
+        *reason = is_global ? STR("global_idle_timeout") : kind;
         return arena_printf(&w->arena, "nobody wrote for %lld ms, since %.*s",
                             (long long)data_int(data, "idleMs"),
                             STR_ARG(data_text(data, "lastEventTs")));
@@ -218,12 +228,14 @@ static struct str tell(struct work *w, struct str kind, const struct json *data,
     return kind;
 }
 
-/* A terminal message: who ended it and in which words. */
+/* A terminal message: who ended it, in which words, and why, if that was said. */
 static struct str tell_end(struct work *w, const struct event *e, const struct json *payload)
 {
-    struct str text = data_text(payload, "text");
+    struct str text = data_text(payload, "text"),
+               reason = data_text(json_get(payload, "outcome"), "reason");
     text.n = MIN(text.n, (size_t)TEXT_BYTES_MAX);
-    return arena_printf(&w->arena, "ended by %.*s: %.*s", STR_ARG(e->agent_id), STR_ARG(text));
+    return arena_printf(&w->arena, "ended by %.*s: %.*s%s%.*s%s", STR_ARG(e->agent_id),
+                        STR_ARG(text), reason.n ? " (" : "", STR_ARG(reason), reason.n ? ")" : "");
 }
 
 static int write_move(struct work *w, struct json_out *out, const char *rule, const struct event *e,
@@ -235,7 +247,7 @@ static int write_move(struct work *w, struct json_out *out, const char *rule, co
     if (r < 0)
         return r;
     if (e->type == EVENT_SYSTEM) {
-        what = tell(w, data_text(payload, "kind"), json_get(payload, "data"), &reason);
+        what = tell(w, rule, data_text(payload, "kind"), json_get(payload, "data"), &reason);
     } else {
         what = tell_end(w, e, payload);
         reason = str_of(stop_reason_name(h->stop_reason));
@@ -254,17 +266,18 @@ struct move {
     struct event event;
 };
 
-/* The newest moves, oldest first; copied, since telling them needs statements of its own. */
-static int list_moves(struct work *w, int64_t conversation, struct move *ret, size_t *ret_count,
-                      struct err *err)
+/* The newest moves, newest first; copied, since telling them needs statements of its own. */
+static int list_moves(struct work *w, int64_t conversation, bool of_lifecycle, struct move *ret,
+                      size_t *ret_count, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_MOVE_LIST);
     query_int(q, 1, conversation);
-    query_int(q, 2, HISTORY_MAX);
-    size_t n = HISTORY_MAX;
+    query_int(q, 2, MOVES_MAX + 1);
+    query_int(q, 3, of_lifecycle);
     int r;
+    *ret_count = 0;
     while ((r = query_step(q, err)) == STORE_ROW) {
-        struct move *m = &ret[--n];
+        struct move *m = &ret[(*ret_count)++];
         struct str rule = query_get_text(q, 10);
         m->rule = arena_strndup(&w->arena, rule.p, rule.n);
         r = event_from_row(q, &m->event, err);
@@ -275,8 +288,30 @@ static int list_moves(struct work *w, int64_t conversation, struct move *ret, si
         m->event.agent_id = arena_str(&w->arena, m->event.agent_id);
         m->event.payload = arena_str(&w->arena, m->event.payload);
     }
-    *ret_count = HISTORY_MAX - n;
-    memmove(ret, ret + n, *ret_count * sizeof *ret);
+    return r;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct move *x = a, *y = b;
+    return (x->event.id > y->event.id) - (x->event.id < y->event.id);
+}
+
+/* Both kinds, oldest first. *ret_cut: there were more. */
+static int list_history(struct work *w, int64_t conversation, struct move **ret, size_t *ret_count,
+                        bool *ret_cut, struct err *err)
+{
+    struct move *list = arena_alloc(&w->arena, 2 * (MOVES_MAX + 1) * sizeof *list);
+    size_t rules, lifecycle = 0;
+    int r = list_moves(w, conversation, false, list, &rules, err);
+    *ret_cut = rules > MOVES_MAX;
+    rules = MIN(rules, (size_t)MOVES_MAX);
+    if (r == 0)
+        r = list_moves(w, conversation, true, list + rules, &lifecycle, err);
+    *ret_cut |= lifecycle > MOVES_MAX;
+    *ret_count = rules + MIN(lifecycle, (size_t)MOVES_MAX);
+    *ret = list;
+    qsort(list, *ret_count, sizeof *list, by_id);
     return r;
 }
 
@@ -295,12 +330,13 @@ static int write_end(struct work *w, const struct head *h, struct json_out *out,
 static int write_history(struct work *w, const struct head *h, struct json_out *out,
                          struct err *err)
 {
-    struct move *moves = arena_alloc(&w->arena, HISTORY_MAX * sizeof *moves);
+    struct move *moves;
     size_t count;
-    bool end_told = h->status != CONVERSATION_COMPLETED;
-    int r = list_moves(w, h->conversation, moves, &count, err);
+    bool end_told = h->status != CONVERSATION_COMPLETED, is_cut;
+    int r = list_history(w, h->conversation, &moves, &count, &is_cut, err);
     if (r < 0)
         return r;
+    json_bool(out, "historyIsCut", is_cut);
     json_array(out, "history");
     for (size_t i = 0; r == 0 && i < count; i++) {
         const struct event *e = &moves[i].event;
@@ -317,6 +353,19 @@ static int write_history(struct work *w, const struct head *h, struct json_out *
     return r;
 }
 
+/* Who ended it: the author of the last event. */
+static int write_ended_by(struct work *w, const struct head *h, struct json_out *out,
+                          struct err *err)
+{
+    struct event e;
+    int r = h->status == CONVERSATION_COMPLETED ? log_get(w, h->conversation, h->last_seq, &e, err)
+                                                : STORE_DONE;
+    if (r < 0)
+        return r;
+    json_string(out, "endedBy", r == STORE_ROW ? e.agent_id : STR_NONE);
+    return 0;
+}
+
 int why_write_conversation(struct work *w, int64_t conversation, struct json_out *out,
                            struct err *err)
 {
@@ -329,7 +378,9 @@ int why_write_conversation(struct work *w, int64_t conversation, struct json_out
     json_stringz(out, "outcome", outcome_name(h->outcome));
     json_stringz(out, "stop_reason_code", stop_reason_name(h->stop_reason));
     json_time(out, "now", w->now_ms);
-    r = write_all_evidence(w, h, out, err);
+    r = write_ended_by(w, h, out, err);
+    if (r == 0)
+        r = write_all_evidence(w, h, out, err);
     if (r < 0)
         return r;
     write_standing(w, h, out);

@@ -186,7 +186,7 @@ def test_why_when_nothing_counts(s):
     eq(clocks, ["COUNTING", "nothing"], "clocks")
     s.call("conversation.end", conversation=c, outcome="failed")
     headline, _ = sections(ok("why", c, data=s.data))
-    check(": failed by no rule (failed)." in headline, headline)
+    check(": failed by operator (failed)." in headline, headline)
     fails(1, "why", 99, data=s.data, word="NOT_FOUND")
 
 

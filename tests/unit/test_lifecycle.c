@@ -374,6 +374,26 @@ TEST(L18_an_agent_that_cannot_be_stopped_is_tried_again_and_the_others_are_stopp
     world_free(w);
 }
 
+TEST(L18_a_retry_whose_tick_is_lost_is_not_forgotten)
+{
+    struct world *w = world_settled();
+    create_agents(w, 1);
+    poison(w, "UPDATE ON agents", "NEW.conversation = 1 AND NEW.role = 'b'");
+    end_one(w, 1);
+    settle(w);
+    CHECK_INT(agents_up(w, 1), 1);
+    cure(w);
+    clock_advance(&w->clock, 1000);
+    fill_disk(w);
+    tick(w); /* tried again, and lost */
+    free_disk(w);
+    pass_pause();
+    clock_advance(&w->clock, 10000000);
+    settle(w);
+    CHECK_INT(agents_up(w, 1), 0);
+    world_free(w);
+}
+
 TEST(L18_a_row_that_cannot_be_read_hides_no_other)
 {
     struct world *w = world_settled();

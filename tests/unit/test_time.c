@@ -378,6 +378,31 @@ TEST(L30_a_gap_that_cannot_be_told_yet_is_told_later_and_nobody_is_judged_before
     world_free(w);
 }
 
+TEST(L30_time_in_which_the_store_refused_writes_convicts_nobody)
+{
+    struct world *w = world_living();
+    create_idle(w, 1, LIMIT_MS);
+    fill_disk(w);
+    ask(w, SAY, 1);
+    tick(w);
+    take_error(w, "UNAVAILABLE"); /* it is alive, and was sent away */
+    for (int i = 0; i < 20; i++) {
+        live(w, 500);
+        core_beat(w->core);
+        tick(w);
+    }
+    free_disk(w);
+    pass_pause();
+    settle(w);
+    CHECK_INT(moved(w), 0);
+    CHECK_INT(store_int(w, "SELECT to_at - from_at FROM watch_gaps"), 10000);
+    live(w, LIMIT_MS + 1);
+    core_beat(w->core);
+    settle(w);
+    CHECK_INT(moved(w), 1);
+    world_free(w);
+}
+
 TEST(a_server_that_watches_leaves_signs_of_life)
 {
     struct world *w = world_living();
@@ -388,5 +413,26 @@ TEST(a_server_that_watches_leaves_signs_of_life)
         settle(w);
         CHECK(now(w) - store_int(w, "SELECT last_tick_at FROM servers") < 5500);
     }
+    world_free(w);
+}
+
+/* What was committed before the parked call was is true, whatever comes after. */
+TEST(the_calls_before_a_parked_one_keep_their_answers)
+{
+    struct world *w = world_watching();
+    create_idle(w, 1, LIMIT_MS);
+    ask(w, "[" SAY "," CALL("clock.advance", "{'ms':100000}") "," SAY "]", 1, 1);
+    tick(w); /* the first is committed, the second has begun */
+    fill_disk(w);
+    tick(w);
+    free_disk(w);
+    pass_pause();
+    settle(w);
+    struct reply r = take(w);
+    CHECK_INT(r.json->count, 3);
+    CHECK_INT(int_at(r.json->first, "result.seq"), 2);
+    CHECK_STR(string_at(r.json->first->next, "error.data.name"), "UNAVAILABLE");
+    CHECK_INT(int_at(r.json->first->next->next, "result.seq"), 3);
+    done(&r);
     world_free(w);
 }
