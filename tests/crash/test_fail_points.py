@@ -40,8 +40,7 @@ LIMITS = {
                                "runtime_controls": {"session_wall_clock_seconds": seconds}},
 }
 # There a way does not come along.
-NOT_ON_THE_WAY = {("end", "ladder.between_moves"), ("end", "ladder.within_move"),
-                  ("budget", "ladder.within_move")}
+NOT_ON_THE_WAY = {("end", "ladder.between_moves"), ("end", "ladder.within_move")}
 
 
 def fail_points():
