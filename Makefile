@@ -9,8 +9,8 @@ PREFIX ?= /usr/local
 
 .PHONY: all help up check check-quick asan tsan clang bench fuzz docs format install clean
 
-all: build/build.ninja ## build/reeve
-	@ninja -C build reeve layers.stamp
+all: build/build.ninja ## build/reeve, libreeve, the example
+	@ninja -C build
 
 build/build.ninja:
 	@$(MESON) setup build -Dwerror=$(WERROR) --prefix=$(PREFIX) >/dev/null

@@ -37,6 +37,8 @@
     X(NOT_FOUND, -32014, 1, false, "not found")                                             \
     X(CONVERSATION_BLOCKED, -32015, 1, false, "the conversation is blocked")                \
     X(IDEMPOTENCY_CONFLICT, -32016, 1, false, "this key was used with another body")        \
+    X(SUPERSEDED, -32017, 1, false, "a newer connection holds this place")                  \
+    X(STALE_EPOCH, -32018, 1, false, "the work was handed out anew since")                  \
     X(INVALID_TRANSITION, -32019, 1, false, "it is in no state for that")                   \
     X(PRECONDITION_FAILED, -32020, 1, false, "the precondition does not hold")              \
     X(UNAUTHENTICATED, -32021, 1, false, "no valid token")                                  \

@@ -121,8 +121,10 @@ static int add_value(struct cli_args *args, const struct verb_option *option, co
     return 0;
 }
 
-/* One option at argv[0]; returns how many entries of argv it used, or a negative code. */
-static int parse_option(struct cli_args *args, int argc, char **argv, struct err *err)
+/* One option at argv[0]; returns how many entries of argv it used, or a negative code. *ret_rest:
+ * no option may follow. */
+static int parse_option(struct cli_args *args, int argc, char **argv, bool *ret_rest,
+                        struct err *err)
 {
     const char *arg = argv[0];
     bool is_long = arg[1] == '-';
@@ -138,11 +140,14 @@ static int parse_option(struct cli_args *args, int argc, char **argv, struct err
     const char *value = equals ? equals + 1 : NULL;
     if (!option->value && value)
         return err_set(err, ERR_USAGE, "--%s takes no value", option->name);
-    bool apart = option->value && !value;
-    if (apart && argc < 2)
+    int used = option->value && !value ? 2 : 1;
+    if (used == 2 && (option->flags & ARG_REST) && argc > 2 && strcmp(argv[1], "--") == 0)
+        used = 3; /* for those who are used to it */
+    if (argc < used)
         return err_set(err, ERR_USAGE, "--%s needs a value: %s", option->name, option->value);
-    int r = add_value(args, option, apart ? argv[1] : value, err);
-    return r < 0 ? r : apart ? 2 : 1;
+    int r = add_value(args, option, used > 1 ? argv[used - 1] : value, err);
+    *ret_rest = option->flags & ARG_REST;
+    return r < 0 ? r : used;
 }
 
 static int parse_all(struct cli_args *args, int argc, char **argv, struct err *err)
@@ -153,7 +158,7 @@ static int parse_all(struct cli_args *args, int argc, char **argv, struct err *e
             options_over = true;
             i++;
         } else if (!options_over && argv[i][0] == '-' && argv[i][1] != '\0') {
-            int used = parse_option(args, argc - i, argv + i, err);
+            int used = parse_option(args, argc - i, argv + i, &options_over, err);
             if (used < 0)
                 return used;
             i += used;
@@ -164,17 +169,26 @@ static int parse_all(struct cli_args *args, int argc, char **argv, struct err *e
     return 0;
 }
 
+/* Was an option given that takes all words? */
+static bool has_rest(const struct cli_args *args)
+{
+    for (size_t i = 0; i < args->value_count; i++)
+        if (args->values[i].option->flags & ARG_REST)
+            return true;
+    return false;
+}
+
 static int check_words(const struct cli_args *args, struct err *err)
 {
     const char *p = args->verb->synopsis;
     size_t place = 0;
-    bool more = false;
+    bool more = has_rest(args);
     for (; *p; place++) {
         size_t n = strcspn(p, " ");
         if (place >= args->word_count && *p != '[')
             return err_set(err, ERR_USAGE, "%.*s is missing; see 'reeve help %s'", (int)n, p,
                            args->verb->name);
-        more = memmem(p, n, "...", 3) != NULL;
+        more = more || memmem(p, n, "...", 3) != NULL;
         p += n + (p[n] == ' ');
     }
     if (args->word_count > place && !more)

@@ -30,7 +30,8 @@
 
 struct cli_args;
 
-enum { ARG_REPEAT = 1, ARG_REQUIRED = 2 };
+/* ARG_REST: the last option there is; whatever follows its value are words, dashes or not. */
+enum { ARG_REPEAT = 1, ARG_REQUIRED = 2, ARG_REST = 4 };
 
 struct verb_option {
     const char *name;  /* without the dashes */

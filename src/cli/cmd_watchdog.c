@@ -97,13 +97,8 @@ static int write_params(struct buf *params, const char *rule, struct err *err)
 {
     struct json_out w = JSON_OUT(params);
     enum rule_id id;
-    if (rule && !rule_parse(str_of(rule), &id)) {
-        _cleanup_buf_ struct buf names = BUF_INIT(ERR_MESSAGE_BYTES);
-        for (id = 0; id < RULE_COUNT; id++)
-            buf_addf(&names, "%s%s", id ? ", " : "", rule_name(id));
-        return err_set(err, ERR_USAGE, "no rule '%.60s'; the rules are %.*s", rule,
-                       STR_ARG(buf_str(&names)));
-    }
+    if (rule && !rule_parse(str_of(rule), &id))
+        return err_set(err, ERR_USAGE, "no rule '%.60s'; `reeve watchdog rules` lists them", rule);
     json_object(&w, NULL);
     if (rule)
         json_stringz(&w, "rule", rule);

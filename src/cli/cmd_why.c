@@ -1,14 +1,16 @@
 /*
- * cmd_why.c: `reeve why`: where a conversation stands, on what evidence, and what comes next.
+ * cmd_why.c: `reeve why`: where a conversation or an agent stands, on what evidence, and what comes
+ * next.
  *
- * The answer is the server's (conversation.why); here it is put into words that can be pasted into
- * a report: one sentence first, then what it rests on. Texts in it come from agents, so all of them
- * are cleaned on their way out.
+ * The answer is the server's (conversation.why, agent.why); here it is put into words that can be
+ * pasted into a report: one sentence first, then what it rests on. Texts in it come from agents, so
+ * all of them are cleaned on their way out.
  */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/macro.h"
+#include "cli/agent_name.h"
 #include "cli/connect.h"
 #include "cli/print.h"
 #include "cli/table.h"
@@ -294,28 +296,111 @@ static void write_history(struct buf *out, const struct json *why)
     }
 }
 
-/* ---- the verb ---- */
+/* ---- an agent ---- */
 
-static int parse_word(const char *word, int64_t *ret, struct err *err)
+/* What is standing over it, with the rule that is due first. */
+static const struct json *first_due(const struct json *why)
 {
-    const char *colon = strchr(word, ':');
-    struct str number = {word, colon ? (size_t)(colon - word) : 0};
-    int64_t conversation;
-    if (colon && str_to_int(number, &conversation))
-        return err_set(err, ERR_USAGE,
-                       "'%s' is an agent; why knows conversations only: reeve why %lld", word,
-                       (long long)conversation);
-    return cli_conversation(word, ret, err);
+    const struct json *list = list_of(why, "standing"), *first = NULL;
+    int64_t first_ms = INT64_MAX, due_ms;
+    if (list)
+        JSON_FOREACH (item, list)
+            if (when_parse(member_text(json_get(item, "next"), "dueAt"), &due_ms) &&
+                due_ms < first_ms) {
+                first = item;
+                first_ms = due_ms;
+            }
+    return first;
 }
 
-static int run(const struct cli_args *args, struct err *err)
+static void write_agent_headline(struct buf *out, const struct json *why)
+{
+    _cleanup_buf_ struct buf sentence = BUF_INIT(SENTENCE_BYTES_MAX);
+    const struct json *due = first_due(why), *next = json_get(due, "next");
+    buf_addz(&sentence, "Agent ");
+    print_clean(&sentence, member_text(why, "agent"), PRINT_TEXT_CHARS_MAX);
+    buf_addz(&sentence, " is ");
+    print_clean(&sentence, member_text(why, "view"), PRINT_TEXT_CHARS_MAX);
+    if (next) {
+        buf_addz(&sentence, "; unless it shows a sign of life, ");
+        print_clean(&sentence, member_text(next, "rule"), PRINT_TEXT_CHARS_MAX);
+        buf_addz(&sentence, " moves ");
+        print_clean(&sentence, member_text(due, "what"), PRINT_TEXT_CHARS_MAX);
+        add_due(&sentence, why, member_text(next, "dueAt"));
+    } else {
+        add_next(&sentence, why, NULL);
+    }
+    buf_addc(&sentence, '.');
+    add_wrapped(out, buf_str(&sentence));
+}
+
+/* The time left is what a clock shows; a rule that is overdue has none. */
+static void add_left_cell(struct table *t, const struct json *why, const struct json *next)
+{
+    _cleanup_buf_ struct buf b = BUF_INIT(64);
+    int64_t now_ms, due_ms;
+    if (when_parse(member_text(why, "now"), &now_ms) &&
+        when_parse(member_text(next, "dueAt"), &due_ms))
+        when_add_age(&b, MAX(due_ms - now_ms, (int64_t)0));
+    table_cell(t, b.len ? buf_str(&b) : STR("-"));
+}
+
+static void write_standing(struct buf *out, const struct json *why)
+{
+    static const char *const heads[] = {"LEFT", "COUNTING", "RUNG", "OF", "SINCE"};
+    const struct json *list = list_of(why, "standing");
+    _cleanup_(table_release) struct table t = TABLE(ARRAY_LEN(heads));
+    if (!list) {
+        buf_addz(out, "\nCOUNTING\nnothing\n");
+        return;
+    }
+    add_heads(&t, heads);
+    JSON_FOREACH (item, list) {
+        const struct json *next = json_get(item, "next");
+        add_left_cell(&t, why, next);
+        add_text_cell(&t, next, "rule");
+        add_text_cell(&t, next, "rung");
+        add_text_cell(&t, item, "what");
+        add_text_cell(&t, item, "since");
+    }
+    buf_addc(out, '\n');
+    table_write(&t, out);
+}
+
+static int why_agent(const struct cli_args *args, struct err *err)
+{
+    _cleanup_(arena_release) struct arena a = ARENA_INIT;
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX), out = BUF_INIT(PRINT_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    const struct json *why;
+    struct agent_name name;
+    int r = agent_name_parse(args->words[0], &name, err);
+    if (r < 0)
+        return r;
+    agent_name_write(&name, &w);
+    json_end(&w);
+    r = cli_call(args, "agent.why", &params, &a, &why, err);
+    if (r < 0)
+        return r;
+    if (cli_flag(args, "json"))
+        return print_result(why, err);
+    write_agent_headline(&out, why);
+    write_evidence(&out, why);
+    write_standing(&out, why);
+    write_history(&out, why);
+    return print_flush(&out, err);
+}
+
+/* ---- the verb ---- */
+
+static int why_conversation(const struct cli_args *args, struct err *err)
 {
     _cleanup_(arena_release) struct arena a = ARENA_INIT;
     _cleanup_(cli_disconnect) struct client *client = NULL;
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX), out = BUF_INIT(PRINT_BYTES_MAX);
     const struct json *why, *conversation;
     int64_t number;
-    int r = parse_word(args->words[0], &number, err);
+    int r = cli_conversation(args->words[0], &number, err);
     if (r == 0)
         r = cli_connect(args, &client, err);
     if (r < 0)
@@ -335,11 +420,17 @@ static int run(const struct cli_args *args, struct err *err)
     return print_flush(&out, err);
 }
 
+static int run(const struct cli_args *args, struct err *err)
+{
+    return strchr(args->words[0], ':') ? why_agent(args, err) : why_conversation(args, err);
+}
+
 const struct verb verb_why = {
     .name = "why",
-    .synopsis = "CONVERSATION",
-    .summary = "tell where a conversation stands, why, and what happens next",
+    .synopsis = "CONVERSATION[:ROLE]",
+    .summary = "tell where a conversation or an agent stands, why, and what happens next",
     .details =
+        "12 is a conversation, 12:builder an agent of it.\n"
         "One sentence, then the evidence with its age, the clocks that are counting and what was\n"
         "done so far. Everything is computed from what the rules themselves act on.",
     .flags = VERB_CLIENT | VERB_JSON,

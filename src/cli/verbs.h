@@ -21,6 +21,11 @@ const struct verb *verb_nearest(const char *name);
 
 /* The rows, one per cmd_*.c; serve's row stands in verbs.c, because its file is the server's door.
  */
+extern const struct verb verb_agent_list;
+extern const struct verb verb_agent_restart;
+extern const struct verb verb_agent_set;
+extern const struct verb verb_agent_start;
+extern const struct verb verb_agent_stop;
 extern const struct verb verb_backtest;
 extern const struct verb verb_config_check;
 extern const struct verb verb_conversation_create;
@@ -30,10 +35,21 @@ extern const struct verb verb_conversation_resume;
 extern const struct verb verb_conversation_show;
 extern const struct verb verb_events;
 extern const struct verb verb_help;
+extern const struct verb verb_ps;
 extern const struct verb verb_rpc;
 extern const struct verb verb_send;
+extern const struct verb verb_task_cancel;
+extern const struct verb verb_task_claim;
+extern const struct verb verb_task_complete;
+extern const struct verb verb_task_create;
+extern const struct verb verb_task_fail;
+extern const struct verb verb_task_list;
+extern const struct verb verb_task_progress;
+extern const struct verb verb_task_show;
+extern const struct verb verb_task_start;
 extern const struct verb verb_up;
 extern const struct verb verb_version;
+extern const struct verb verb_wait_for_task;
 extern const struct verb verb_watchdog_rules;
 extern const struct verb verb_watchdog_run_once;
 extern const struct verb verb_why;

@@ -1,8 +1,8 @@
 /*
  * client.c: JSON-RPC over HTTP and the event stream, on libcurl.
  *
- * The one file that knows libcurl. Owns an easy handle for calls (with its kept connection) and,
- * per stream, a multi handle with one easy handle in it.
+ * The one file that knows libcurl. Owns an easy handle for calls, in a multi handle that keeps the
+ * connection and lets a call be given up, and, per stream, another pair of them.
  *
  * Invariants:
  *   - the token goes to the server it was meant for: redirects are not followed, and plain http
@@ -49,6 +49,7 @@ enum {
 struct client {
     struct endpoint_source source;
     struct endpoint endpoint;
+    CURLM *multi;
     CURL *easy;
     char failure[CURL_ERROR_SIZE];
     int64_t next_id;
@@ -132,8 +133,11 @@ int client_open(const struct endpoint_source *source, struct client **ret, struc
         return r;
     REQUIRE(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
     struct client *c = mem_zalloc(sizeof *c);
-    *c = (struct client){.source = *source, .endpoint = endpoint, .easy = curl_easy_init()};
-    REQUIRE(c->easy);
+    *c = (struct client){.source = *source,
+                         .endpoint = endpoint,
+                         .multi = curl_multi_init(),
+                         .easy = curl_easy_init()};
+    REQUIRE(c->multi && c->easy);
     *ret = c;
     return 0;
 }
@@ -143,6 +147,7 @@ struct client *client_close(struct client *c)
     if (!c)
         return NULL;
     curl_easy_cleanup(c->easy);
+    curl_multi_cleanup(c->multi);
     endpoint_release(&c->endpoint);
     free(c);
     curl_global_cleanup();
@@ -252,22 +257,53 @@ static void write_request(struct client *c, const char *method, struct str param
     json_end(&w);
 }
 
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+/* Runs the prepared transfer to its end; CLIENT_STOPPED if stop_fd came first. */
+static int transfer(struct client *c, int stop_fd, CURLcode *ret)
+{
+    struct curl_waitfd stop = {.fd = stop_fd, .events = CURL_WAIT_POLLIN};
+    if (is_readable(stop_fd))
+        return CLIENT_STOPPED;
+    REQUIRE(curl_multi_add_handle(c->multi, c->easy) == CURLM_OK);
+    int running = 1, left, r = 0;
+    while (running && r == 0) {
+        REQUIRE(curl_multi_perform(c->multi, &running) == CURLM_OK);
+        if (running)
+            curl_multi_poll(c->multi, &stop, stop_fd >= 0, CALL_MS_MAX, NULL);
+        if (running && is_readable(stop_fd))
+            r = CLIENT_STOPPED;
+    }
+    const struct CURLMsg *m = r ? NULL : curl_multi_info_read(c->multi, &left);
+    *ret = m ? m->data.result : CURLE_ABORTED_BY_CALLBACK;
+    curl_multi_remove_handle(c->multi, c->easy);
+    return r;
+}
+
 /* Posts `body`; 0 once an answer of any kind has arrived whole. */
-static int post(struct client *c, struct str body, struct buf *answer, struct err *err)
+static int post(struct client *c, struct str body, const struct client_limits *limits,
+                struct buf *answer, struct err *err)
 {
     _cleanup_free_ char *url = mem_printf("%s/rpc", c->endpoint.url);
     struct curl_slist *headers = common_headers(c);
     headers = add_header(headers, "Content-Type: application/json");
     headers = add_header(headers, "Expect:"); /* else large bodies wait a second for a go-ahead */
     prepare(c, c->easy, url, c->failure);
-    set_long(c->easy, CURLOPT_TIMEOUT_MS, CALL_MS_MAX);
+    set_long(c->easy, CURLOPT_TIMEOUT_MS, (long)limits->ms_max);
     REQUIRE(curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK);
     REQUIRE(curl_easy_setopt(c->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.n) == CURLE_OK);
     set_text(c->easy, CURLOPT_POSTFIELDS, body.p);
     REQUIRE(curl_easy_setopt(c->easy, CURLOPT_WRITEFUNCTION, collect) == CURLE_OK);
     REQUIRE(curl_easy_setopt(c->easy, CURLOPT_WRITEDATA, answer) == CURLE_OK);
-    CURLcode code = curl_easy_perform(c->easy);
+    CURLcode code;
+    int r = transfer(c, limits->stop_fd, &code);
     curl_slist_free_all(headers);
+    if (r)
+        return r;
     if (answer->overflow)
         return err_set(err, ERR_TOO_LARGE, "the answer of %s is over %d bytes", c->endpoint.url,
                        CLIENT_RESPONSE_BYTES_MAX);
@@ -277,20 +313,38 @@ static int post(struct client *c, struct str body, struct buf *answer, struct er
     return 0;
 }
 
-int client_call(struct client *c, const char *method, struct str params, struct arena *a,
-                const struct json **ret, struct err *err)
+int client_call_within(struct client *c, const char *method, struct str params,
+                       const struct client_limits *limits, struct arena *a, const struct json **ret,
+                       struct err *err)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(CLIENT_RESPONSE_BYTES_MAX);
     _cleanup_buf_ struct buf answer = BUF_INIT(CLIENT_RESPONSE_BYTES_MAX);
     write_request(c, method, params, &request);
     if (request.overflow)
         return err_set(err, ERR_TOO_LARGE, "the request is too large");
-    int r = post(c, buf_str(&request), &answer, err);
-    if (r < 0)
+    int r = post(c, buf_str(&request), limits, &answer, err);
+    if (r != 0)
         return r;
     long status = 0;
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     return read_answer(c, status, buf_str(&answer), a, ret, err);
+}
+
+int client_call(struct client *c, const char *method, struct str params, struct arena *a,
+                const struct json **ret, struct err *err)
+{
+    const struct client_limits limits = {.ms_max = CALL_MS_MAX, .stop_fd = -1};
+    return client_call_within(c, method, params, &limits, a, ret, err);
+}
+
+void client_find_again(struct client *c)
+{
+    struct endpoint fresh;
+    struct err still_away = ERR_INIT;
+    if (endpoint_resolve(&c->source, &fresh, &still_away) < 0)
+        return;
+    endpoint_release(&c->endpoint);
+    c->endpoint = fresh;
 }
 
 /* ---- streams ---- */
@@ -402,17 +456,6 @@ static void attempt(struct client_stream *s)
     s->attached = true;
 }
 
-/* The server may be back at another address. */
-static void find_again(struct client *c)
-{
-    struct endpoint fresh;
-    struct err still_away = ERR_INIT;
-    if (endpoint_resolve(&c->source, &fresh, &still_away) < 0)
-        return;
-    endpoint_release(&c->endpoint);
-    c->endpoint = fresh;
-}
-
 /* An outage, unless the server has never been there. */
 static int lose(struct client_stream *s, CURLcode code, long status, struct err *err)
 {
@@ -433,7 +476,7 @@ static int lose(struct client_stream *s, CURLcode code, long status, struct err 
     }
     s->attempt_us = clock_mono_us() + s->backoff_ms * 1000;
     s->backoff_ms = MIN(s->backoff_ms * 2, (int64_t)BACKOFF_MAX_MS);
-    find_again(s->client);
+    client_find_again(s->client);
     return 0;
 }
 

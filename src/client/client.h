@@ -44,6 +44,22 @@ const char *client_url(const struct client *c);
 int client_call(struct client *c, const char *method, struct str params, struct arena *a,
                 const struct json **ret, struct err *err);
 
+/*
+ * The same within a limit of time, and given up (CLIENT_STOPPED) as soon as `stop_fd` is readable;
+ * -1: nothing stops it. What was sent may have been done: only its answer is not waited for.
+ */
+enum { CLIENT_STOPPED = 1 };
+struct client_limits {
+    int64_t ms_max;
+    int stop_fd;
+};
+int client_call_within(struct client *c, const char *method, struct str params,
+                       const struct client_limits *limits, struct arena *a, const struct json **ret,
+                       struct err *err);
+/* After ERR_NO_SERVER: the server may be back at another address. Keeps the old one if it cannot
+ * be told. */
+void client_find_again(struct client *c);
+
 struct client_stream_handler {
     /* Non-zero ends client_stream_wait() with that value. `data` lives until it returns. */
     int (*event)(void *ctx, int64_t id, struct str data);

@@ -11,6 +11,7 @@
 #include "domain/command.h"
 #include "domain/guidance.h"
 #include "domain/log_index.h"
+#include "domain/task.h"
 #include "domain/work.h"
 
 enum { CLEAR_PAYLOAD_BYTES_MAX = 16384 }; /* a reason of 1000 bytes, each escaped */
@@ -144,12 +145,31 @@ static int finish_conversation(struct work *w, struct head *h, enum outcome outc
 static int append_terminal(struct work *w, struct head *h, const struct append *a,
                            struct event *ret, struct err *err)
 {
-    int r = commands_fail_open_starts(w, h->conversation, "conversation_ended", err);
+    int r = agents_touch(w, h->conversation, err);
+    if (r == 0)
+        r = tasks_cancel_open(w, h->conversation, err);
+    if (r == 0)
+        r = commands_fail_open_starts(w, h->conversation, "conversation_ended", err);
     if (r == 0)
         r = push(w, h, ret, a->key, err);
     if (r == 0)
         r = finish_conversation(w, h, a->outcome, a->stop_reason, err);
     return r;
+}
+
+/* What an agent writes is progress of what it works on. */
+static int note_progress(struct work *w, const struct head *h, struct str role, struct err *err)
+{
+    struct agent *a;
+    struct task *t;
+    int r = agent_get(w, h->conversation, role, &a, NULL);
+    if (r == -ERR_NOT_FOUND) /* a person */
+        return 0;
+    if (r == 0 && a->active_task)
+        r = task_get(w, a->active_task, &t, err);
+    if (r < 0 || !a->active_task)
+        return r;
+    return task_note_progress(w, t, err);
 }
 
 /* The gate for messages and traces. */
@@ -166,10 +186,13 @@ static int append_to_turn(struct work *w, struct head *h, enum event_type type,
                           .payload = a->payload};
     if (a->finality == FINALITY_CONVERSATION)
         return append_terminal(w, h, a, ret, err);
-    if (a->is_whole_request && a->finality == FINALITY_NONE && !head_watch_would_write(w, h))
+    if (a->is_whole_request && a->finality == FINALITY_NONE && h->open_tasks == 0 &&
+        !head_watch_would_write(w, h))
         store_waive_savepoint(w->store);
     r = push(w, h, ret, a->key, err);
-    return r < 0 ? r : head_watch(w, h, err);
+    if (r == 0)
+        r = head_watch(w, h, err);
+    return r < 0 || h->open_tasks == 0 ? r : note_progress(w, h, a->agent_id, err);
 }
 
 static int end_at_max_turns(struct work *w, struct head *h, struct err *err)

@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "domain/agent.h"
+#include "domain/token.h"
 #include "domain/work.h"
 
 static struct query *query_of(struct work *w, enum statement statement, int64_t conversation,
@@ -35,12 +37,16 @@ int command_starts(struct work *w, int64_t conversation, struct str role, struct
     return MIN(r, 0);
 }
 
+static int64_t next_deadline_ms(const struct work *w)
+{
+    return w->now_ms + option_get(w->options, restart, command_deadline_seconds) * 1000;
+}
+
 static int insert(struct work *w, const char *type, int64_t conversation, struct str role,
                   struct str kind, struct str machine, const char *spawn_id, const char *reason,
                   int64_t *ret, struct err *err)
 {
-    int64_t deadline_ms =
-        w->now_ms + option_get(w->options, restart, command_deadline_seconds) * 1000;
+    int64_t deadline_ms = next_deadline_ms(w);
     struct query *q = store_query(w->store, SQL_COMMAND_INSERT);
     query_int(q, 1, w->last.command + 1);
     query_text(q, 2, str_of(type));
@@ -53,6 +59,8 @@ static int insert(struct work *w, const char *type, int64_t conversation, struct
     query_int(q, 9, w->now_ms);
     query_int(q, 10, deadline_ms);
     work_mark_written(w);
+    if (machine.p)
+        w->next_look_ms = MIN(w->next_look_ms, deadline_ms + 1);
     int r = query_run(q, NULL, err);
     if (r == 0)
         *ret = ++w->last.command;
@@ -69,20 +77,23 @@ int command_start(struct work *w, int64_t conversation, struct str role, struct 
                   machine, spawn_id, reason, ret, err);
 }
 
-int command_stop(struct work *w, int64_t conversation, struct str role, struct str kind,
-                 struct str machine, const char *spawn_id, const char *reason, int64_t *ret,
-                 struct err *err)
+int command_open_stop(struct work *w, const char *spawn_id, int64_t *ret, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_COMMAND_OPEN_STOP);
     query_text(q, 1, str_of(spawn_id));
     int r = query_one(q, err);
-    if (r < 0)
+    *ret = r == STORE_ROW ? query_get_int(q, 0) : 0;
+    query_end(q);
+    return MIN(r, 0);
+}
+
+int command_stop(struct work *w, int64_t conversation, struct str role, struct str kind,
+                 struct str machine, const char *spawn_id, const char *reason, int64_t *ret,
+                 struct err *err)
+{
+    int r = command_open_stop(w, spawn_id, ret, err);
+    if (r < 0 || *ret)
         return r;
-    if (r == STORE_ROW) {
-        *ret = query_get_int(q, 0);
-        query_end(q);
-        return 0;
-    }
     return insert(w, "stop-agent", conversation, role, kind, machine, spawn_id, reason, ret, err);
 }
 
@@ -161,4 +172,158 @@ int commands_write(struct work *w, const struct command_filter *filter, int64_t 
     }
     json_end(out);
     return r;
+}
+
+/* ---- handing over ---- */
+
+int command_assign(struct work *w, int64_t command, struct str machine, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_ASSIGN);
+    int64_t deadline_ms = next_deadline_ms(w); /* until now nobody could have done it */
+    query_int(q, 1, command);
+    query_text(q, 2, machine);
+    query_int(q, 3, deadline_ms);
+    w->next_look_ms = MIN(w->next_look_ms, deadline_ms + 1);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+int command_deadline_ms(struct work *w, int64_t command, int64_t *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_GET);
+    query_int(q, 1, command);
+    int r = query_one(q, err);
+    *ret = INT64_MAX;
+    if (r == STORE_ROW && query_is_null(q, 4))
+        *ret = query_get_int(q, 5) + 1;
+    query_end(q);
+    return MIN(r, 0);
+}
+
+int command_send_again(struct work *w, int64_t command, struct err *err)
+{
+    int64_t deadline_ms = next_deadline_ms(w);
+    struct query *q = store_query(w->store, SQL_COMMAND_SEND_AGAIN);
+    query_int(q, 1, command);
+    query_int(q, 2, deadline_ms);
+    w->next_look_ms = MIN(w->next_look_ms, deadline_ms + 1);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+int commands_expire_on(struct work *w, struct str machine, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_EXPIRE_ON);
+    query_text(q, 1, machine);
+    query_int(q, 2, w->now_ms);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+static int list_open(struct work *w, struct str machine, bool again, size_t limit,
+                     struct command *ret, size_t *ret_count, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_OPEN_ON_MACHINE);
+    query_text(q, 1, machine);
+    query_int(q, 2, 0);
+    query_int(q, 3, (int64_t)limit);
+    query_int(q, 4, again);
+    int r;
+    *ret_count = 0;
+    while ((r = query_step(q, err)) == STORE_ROW) {
+        ret[(*ret_count)++] = (struct command){
+            .command = query_get_int(q, 0),
+            .type = arena_str(&w->arena, query_get_text(q, 1)),
+            .conversation = query_get_int(q, 2),
+            .role = arena_str(&w->arena, query_get_text(q, 3)),
+            .kind = arena_str(&w->arena, query_get_text(q, 4)),
+            .spawn_id = arena_str(&w->arena, query_get_text(q, 6)),
+            .status = arena_str(&w->arena, query_get_text(q, 7)),
+            .reason = arena_str(&w->arena, query_get_text(q, 8)),
+            .deadline_ms = query_get_int(q, 10),
+        };
+    }
+    return r;
+}
+
+static int mark_delivered(struct work *w, int64_t command, struct str machine, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_DELIVER);
+    query_int(q, 1, command);
+    query_int(q, 2, w->now_ms);
+    query_text(q, 3, machine);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+static int mint_token(struct work *w, struct command *c, struct err *err)
+{
+    struct grant g = {.scope = SCOPE_AGENT, .conversation = c->conversation};
+    int64_t token;
+    snprintf(g.role, sizeof g.role, "%.*s", STR_ARG(c->role));
+    snprintf(g.spawn_id, sizeof g.spawn_id, "%.*s", STR_ARG(c->spawn_id));
+    struct query *q = store_query(w->store, SQL_TOKEN_EXPIRE_OF_SPAWN); /* one that got lost */
+    query_text(q, 1, c->spawn_id);
+    query_int(q, 2, w->now_ms);
+    int r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+    q = store_query(w->store, SQL_TOKEN_PRUNE); /* of processes long gone */
+    query_int(q, 1, w->now_ms);
+    r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+    return token_create(w, &g, &token, c->token, err);
+}
+
+/* A start: its process is the agent's current one, and speaks with a token of its own. Handed over
+ * again, it gets another token; the first may have been lost on the way. */
+static int deliver_start(struct work *w, struct command *c, struct str machine, struct err *err)
+{
+    struct agent *a;
+    int r = agent_get(w, c->conversation, c->role, &a, err);
+    if (r == 0)
+        r = mint_token(w, c, err);
+    if (r < 0)
+        return r;
+    agent_edit(w, a);
+    snprintf(a->spawn_id, sizeof a->spawn_id, "%.*s", STR_ARG(c->spawn_id));
+    snprintf(a->machine, sizeof a->machine, "%.*s", STR_ARG(machine));
+    a->process_ms = 0;
+    a->is_fenced = false;
+    return agent_store(w, a, "start_delivered", err);
+}
+
+int commands_deliver(struct work *w, struct str machine, bool again, size_t limit,
+                     struct command **ret, size_t *ret_count, struct err *err)
+{
+    struct command *list = arena_alloc(&w->arena, (limit + 1) * sizeof *list);
+    int r = list_open(w, machine, again, limit, list, ret_count, err);
+    for (size_t i = 0; r == 0 && i < *ret_count; i++) {
+        if (str_is(list[i].status, "booting")) /* it has said that it has it */
+            continue;
+        r = mark_delivered(w, list[i].command, machine, err);
+        if (r == 0 && !str_is(list[i].type, "stop-agent"))
+            r = deliver_start(w, &list[i], machine, err);
+    }
+    *ret = list;
+    return r;
+}
+
+void command_write_delivered(struct work *w, const struct command *c, struct json_out *out)
+{
+    json_object(out, NULL);
+    json_int(out, "command", c->command);
+    json_string(out, "type", c->type);
+    json_int(out, "conversation", c->conversation);
+    json_string(out, "role", c->role);
+    json_string(out, "kind", c->kind);
+    json_string(out, "spawnId", c->spawn_id);
+    json_time(out, "deadline", c->deadline_ms);
+    json_string(out, "reason", c->reason);
+    json_stringz(out, "status", str_is(c->status, "pending") ? "delivered" : c->status.p);
+    json_int(out, "ttlMs", MAX(c->deadline_ms - w->now_ms, INT64_C(0)));
+    if (c->token[0])
+        json_stringz(out, "token", c->token);
+    json_end(out);
 }

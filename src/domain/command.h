@@ -39,6 +39,29 @@ int command_start(struct work *w, int64_t conversation, struct str role, struct 
 int command_stop(struct work *w, int64_t conversation, struct str role, struct str kind,
                  struct str machine, const char *spawn_id, const char *reason, int64_t *ret,
                  struct err *err);
+/* The stop of this process that is open; 0: none. */
+int command_open_stop(struct work *w, const char *spawn_id, int64_t *ret, struct err *err);
+int command_assign(struct work *w, int64_t command, struct str machine, struct err *err);
+
+/* As it is handed to a machine. */
+struct command {
+    int64_t command, conversation, deadline_ms;
+    struct str type, role, kind, spawn_id, reason, status; /* in the tick's arena */
+    char token[65];                                        /* for its process; empty: a stop */
+};
+/* What is pending for a machine, at most `limit`, and with `again` what it was given and has not
+ * confirmed: marked as delivered, and the process that it asks for is its agent's current one from
+ * now on. */
+int commands_deliver(struct work *w, struct str machine, bool again, size_t limit,
+                     struct command **ret, size_t *ret_count, struct err *err);
+/* All that are open for a machine that went offline: expired, and counted against nobody. */
+int commands_expire_on(struct work *w, struct str machine, struct err *err);
+/* When it has expired; INT64_MAX once it is closed. */
+int command_deadline_ms(struct work *w, int64_t command, int64_t *ret, struct err *err);
+/* A stop that was not confirmed in time is sent again. */
+int command_send_again(struct work *w, int64_t command, struct err *err);
+void command_write_delivered(struct work *w, const struct command *c, struct json_out *out);
+
 int command_fail(struct work *w, int64_t command, const char *outcome, struct err *err);
 /* For the end of a conversation. */
 int commands_fail_open_starts(struct work *w, int64_t conversation, const char *outcome,

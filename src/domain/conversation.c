@@ -7,10 +7,12 @@
 #include "base/fail_point.h"
 #include "base/mem.h"
 #include "domain/agent.h"
+#include "domain/process.h"
 #include "domain/append.h"
 #include "domain/command.h"
 #include "domain/guidance.h"
 #include "domain/log_index.h"
+#include "domain/task.h"
 #include "domain/work.h"
 
 enum { META_BYTES_MAX = 64 << 20 }; /* far above any request: net.body_bytes_max */
@@ -115,18 +117,31 @@ int conversation_ensure_server_log(struct work *w, struct err *err)
 
 /* ---- read ---- */
 
-static int write_agents(struct work *w, int64_t conversation, struct json_out *out, struct err *err)
+/* Its row cannot be read; the others can. */
+static int write_damaged_agent(struct json_out *out, struct str role)
 {
-    struct agent *list;
-    size_t count;
-    int r = agents_get(w, conversation, &list, &count, err);
-    if (r < 0)
-        return r;
-    json_array(out, "agents");
-    for (size_t i = 0; i < count; i++)
-        agent_write(out, &list[i]);
+    json_object(out, NULL);
+    json_string(out, "role", role);
+    json_stringz(out, "view", "unknown");
     json_end(out);
     return 0;
+}
+
+static int write_agents(struct work *w, int64_t conversation, struct json_out *out, struct err *err)
+{
+    struct agent_role *roles;
+    int r = agent_roles(w, conversation, &roles, err);
+    json_array(out, "agents");
+    for (struct agent_role *role = roles; r == 0 && role; role = role->next) {
+        struct agent *a;
+        r = agent_get(w, conversation, role->name, &a, err);
+        if (r == 0)
+            agent_write(out, a);
+        else if (r == -ERR_INTERNAL)
+            r = write_damaged_agent(out, role->name);
+    }
+    json_end(out);
+    return r;
 }
 
 /* A member of meta_created's data, as it was given; null if absent. */
@@ -272,6 +287,39 @@ int conversation_end(struct work *w, int64_t conversation, const struct conversa
     return append_message(w, &a, ret, err);
 }
 
+/* ---- agents that come and go ---- */
+
+int conversation_add_agent(struct work *w, int64_t conversation, struct str role,
+                           struct agent **ret, struct err *err)
+{
+    const struct agent_spec spec = {.role = role, .desired = STR("auto")};
+    struct query *q = store_query(w->store, SQL_AGENT_LAST_POSITION);
+    query_int(q, 1, conversation);
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    int64_t position = query_is_null(q, 0) ? 0 : query_get_int(q, 0) + 1;
+    query_end(q);
+    if (position >= CONVERSATION_AGENTS_MAX)
+        return err_set(err, ERR_TOO_LARGE, "a conversation has at most %d agents",
+                       CONVERSATION_AGENTS_MAX);
+    work_mark_written(w);
+    r = insert_agent(w, conversation, position, &spec, err);
+    return r < 0 ? r : agent_get(w, conversation, role, ret, err);
+}
+
+int conversation_remove_agent(struct work *w, struct agent *a, struct err *err)
+{
+    int r = tasks_cancel_of(w, a, STOP_AGENT_REMOVED, err);
+    if (r < 0)
+        return r;
+    agent_edit(w, a);
+    a->desired = DESIRED_STOPPED;
+    a->is_listening = false;
+    a->is_removed = true;
+    return agent_stop(w, a, "agent_removed", err);
+}
+
 /* ---- block, resume ---- */
 
 static struct str cancel_data(struct work *w, const struct head *h, int64_t budget_seconds)
@@ -299,6 +347,10 @@ int conversation_block(struct work *w, struct head *h, int64_t budget_seconds, s
     int r = append_system(w, h->conversation, "system-watchdog", "runtime.watchdog.cancel",
                           cancel_data(w, h, budget_seconds), once, &e, err);
     fail_point(FAIL_WITHIN_MOVE);
+    if (r == 0)
+        r = tasks_block(w, h->conversation, err);
+    if (r == 0)
+        r = agents_touch(w, h->conversation, err);
     if (r == 0)
         r = commands_fail_open_starts(w, h->conversation, "conversation_blocked", err);
     if (r < 0)
@@ -361,6 +413,8 @@ int conversation_resume(struct work *w, int64_t conversation, int64_t budget_sec
     r = append_resumed(w, h, blocked_ms, err);
     if (r == 0)
         r = head_write_state(w, h, err);
+    if (r == 0)
+        r = tasks_resume(w, conversation, w->now_ms - blocked_ms, err);
     if (r == 0)
         r = agents_ensure_desired(w, conversation, "conversation_resumed", err);
     if (r == 0)

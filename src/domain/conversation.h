@@ -50,6 +50,12 @@ struct conversation_end {
 int conversation_end(struct work *w, int64_t conversation, const struct conversation_end *end,
                      struct event *ret, struct err *err);
 
+/* agent.set: a new role, unmanaged and `auto`; or one that leaves: stopped, its open tasks
+ * canceled. */
+struct agent;
+int conversation_add_agent(struct work *w, int64_t conversation, struct str role,
+                           struct agent **ret, struct err *err);
+int conversation_remove_agent(struct work *w, struct agent *a, struct err *err);
 /*
  * Its budget is used up (session.wall_clock): no writes until it is resumed. The event carries a
  * name made of the window's number, so that whoever else finds it due, after a crash or on another

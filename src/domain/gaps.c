@@ -42,6 +42,21 @@ int64_t gaps_due_ms(const struct gaps *g, int64_t since_ms, int64_t limit_ms)
     return due_ms;
 }
 
+int64_t gaps_back_ms(const struct gaps *g, int64_t at_ms, int64_t watched_ms)
+{
+    for (size_t i = g->count; i-- > 0;) {
+        const struct gap *gap = &g->list[i];
+        if (gap->from_ms >= at_ms)
+            continue;
+        int64_t watched_after_ms = MAX(at_ms - gap->to_ms, INT64_C(0));
+        if (watched_after_ms >= watched_ms)
+            break;
+        watched_ms -= watched_after_ms;
+        at_ms = gap->from_ms;
+    }
+    return at_ms - watched_ms;
+}
+
 int64_t gaps_within_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms)
 {
     int64_t sum = 0;

@@ -50,6 +50,8 @@ const char *gap_kind_name(enum gap_kind kind);
 
 /* The first millisecond at which more than limit_ms of watched time has passed since since_ms. */
 int64_t gaps_due_ms(const struct gaps *g, int64_t since_ms, int64_t limit_ms);
+/* The time, not after at_ms, since which watched_ms of watched time have passed at at_ms. */
+int64_t gaps_back_ms(const struct gaps *g, int64_t at_ms, int64_t watched_ms);
 /* How much of the time between the two went unwatched. */
 int64_t gaps_within_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms);
 /* Adds one that begins no earlier than the last one ended. */

@@ -14,7 +14,7 @@ static int next_in_order(struct work *w, int64_t conversation, const char *speak
 {
     char first[AGENT_ID_BYTES_MAX + 1] = "";
     bool found = false, taken = false;
-    struct query *q = store_query(w->store, SQL_AGENT_LIST);
+    struct query *q = store_query(w->store, SQL_AGENT_ROLES);
     query_int(q, 1, conversation);
     int r;
     ret[0] = '\0';

@@ -1,9 +1,6 @@
 /*
  * head.c: see head.h.
  *
- * Undo is a list of copies, one per head and request, in the tick's arena: a head is 350 bytes, so
- * a copy is cheaper than any cleverness. A head that its request created is removed instead.
- *
  * The cache is bounded: past HEADS_MAX, each tick throws out a few heads, going round the map, so
  * that no tick pays for all. Any may go, since any can be read again.
  */
@@ -70,6 +67,14 @@ const char *stop_reason_name(enum stop_reason reason)
     return reason == STOP_REASON_NONE ? NULL : stop_reason_names[reason];
 }
 
+bool stop_reason_parse(struct str s, enum stop_reason *ret)
+{
+    int i = names_find(stop_reason_names, STOP_REASON_COUNT, s);
+    if (i >= 0)
+        *ret = (enum stop_reason)i;
+    return i >= 0;
+}
+
 /* ---- reading ---- */
 
 static void copy_name(char ret[AGENT_ID_BYTES_MAX + 1], struct str s)
@@ -111,6 +116,8 @@ static int head_from_row(struct query *q, int64_t conversation, struct head *ret
         .updated_ms = query_get_int(q, 21),
         .notice_given = query_get_int(q, 22) != 0,
         .blocked_ms = query_get_int(q, 23),
+        .open_tasks = query_get_int(q, 28),
+        .last_task_ms = query_get_int(q, 29),
         .written_seq = query_get_int(q, 11),
     };
     for (int rule = 0; rule < TIMED_RULE_COUNT; rule++)
@@ -226,22 +233,21 @@ int head_check_active(const struct head *h, struct err *err)
     return 0;
 }
 
-struct head_undo {
-    struct head_undo *next;
-    struct head *head;
-    struct head before;
-};
-
 void head_edit(struct work *w, struct head *h)
 {
     REQUIRE(w->request > 0);
     if (h->edited_in == w->request)
         return;
-    struct head_undo *u = arena_alloc(&w->arena, sizeof *u);
-    *u = (struct head_undo){.next = w->undo, .head = h, .before = *h};
-    w->undo = u;
+    work_remember(w, h, sizeof *h);
     h->edited_in = w->request;
     work_mark_written(w);
+}
+
+static void forget_head(struct work *w, void *object)
+{
+    struct head *h = object;
+    map_remove(&w->heads, h->conversation);
+    free(h);
 }
 
 static void bind_limit(struct query *q, int param, int64_t limit)
@@ -277,28 +283,15 @@ int head_create(struct work *w, const struct head *initial, struct head **ret, s
     h->window_started_ms = h->last_activity_ms = h->created_ms = h->updated_ms = w->now_ms;
     for (int rule = 0; rule < TIMED_RULE_COUNT; rule++)
         h->look_ms[rule] = NEVER_MS;
-    h->created_in = w->request;
+    h->edited_in = w->request;
     map_put(&w->heads, conversation, h);
-    head_edit(w, h);
+    work_remember_new(w, h, forget_head);
+    work_mark_written(w);
     *ret = h;
     return 0;
 }
 
 /* ---- the moments of a tick ---- */
-
-void heads_undo_request(struct work *w)
-{
-    for (struct head_undo *u = w->undo; u; u = u->next) {
-        struct head *h = u->head;
-        if (h->created_in == w->request) {
-            map_remove(&w->heads, h->conversation);
-            free(h);
-            continue;
-        }
-        *h = u->before;
-    }
-    w->undo = NULL;
-}
 
 static int run_update(struct query *q, struct head *h, struct err *err)
 {
@@ -375,7 +368,6 @@ void heads_evict_some(struct work *w)
 {
     struct head *out[EVICTIONS_PER_TICK], *h;
     int n = 0;
-    w->undo = NULL;
     while (n < EVICTIONS_PER_TICK && w->heads.count - (size_t)n > HEADS_MAX) {
         h = map_next(&w->heads, &w->evict_at);
         if (!h) {
@@ -396,6 +388,5 @@ void heads_drop(struct work *w)
     for (size_t i = 0; (h = map_next(&w->heads, &i));)
         free(h);
     map_release(&w->heads);
-    w->undo = NULL;
     w->evict_at = 0;
 }

@@ -57,7 +57,13 @@ enum outcome {
     X(IDLE_TIMEOUT, "idle_timeout")               \
     X(GLOBAL_IDLE_TIMEOUT, "global_idle_timeout") \
     X(MAX_TURNS, "max_turns")                     \
-    X(WALL_CLOCK, "watchdog_wall_clock_exceeded")
+    X(WALL_CLOCK, "watchdog_wall_clock_exceeded") \
+    X(DISPATCH_TIMEOUT, "dispatch_timeout")       \
+    X(REAPED, "timeout_reaped_by_watchdog")       \
+    X(TASK_DEADLINE, "task_deadline_exceeded")    \
+    X(ATTEMPTS_EXHAUSTED, "attempts_exhausted")   \
+    X(CONVERSATION_ENDED, "conversation_ended")   \
+    X(AGENT_REMOVED, "agent_removed")
 
 enum stop_reason {
     STOP_REASON_NONE = -1,
@@ -94,9 +100,10 @@ struct head {
     int64_t turn_events;                     /* in last_turn */
     int64_t system_events;                   /* in turn 0 */
     int64_t last_activity_ms;                /* last event not written by the system */
+    int64_t open_tasks;                      /* pending … suspended */
+    int64_t last_task_ms;                    /* when the last of them ended; 0: none did */
     int64_t created_ms, updated_ms;
     /* private to head.c */
-    int64_t created_in;  /* number of the request that made it; 0: was read */
     int64_t written_seq; /* last_seq of the row in the store */
     int64_t edited_in;   /* number of the request that edited it last */
 };
@@ -106,6 +113,7 @@ bool conversation_status_parse(struct str s, enum conversation_status *ret);
 const char *outcome_name(enum outcome outcome); /* NULL for OUTCOME_NONE */
 bool outcome_parse(struct str s, enum outcome *ret);
 const char *stop_reason_name(enum stop_reason reason); /* NULL for STOP_REASON_NONE */
+bool stop_reason_parse(struct str s, enum stop_reason *ret);
 
 /* The head to read; ERR_NOT_FOUND. Valid until the end of the tick. */
 int head_get(struct work *w, int64_t conversation, struct head **ret, struct err *err);
@@ -124,7 +132,6 @@ void head_apply(struct head *h, const struct event *e);
 int head_write_state(struct work *w, struct head *h, struct err *err);
 
 /* For work.c. */
-void heads_undo_request(struct work *w);
 /* Writes the rows of all conversations that have events in the log's tail. */
 int heads_write_behind(struct work *w, struct err *err);
 void heads_evict_some(struct work *w);

@@ -3,7 +3,9 @@
 
 #include "base/mem.h"
 #include "base/names.h"
+#include "domain/agent.h"
 #include "domain/head.h"
+#include "domain/task.h"
 #include "domain/work.h"
 
 static const char *const rule_names[] = {
@@ -40,11 +42,9 @@ static int64_t default_limit(enum rule_id rule, const struct options *o)
         return option_get(o, runtime_controls, session_wall_clock_seconds) * 1000;
     case RULE_WALL_CLOCK_NOTICE: /* at 80 % of the budget */
         return option_get(o, runtime_controls, session_wall_clock_seconds) * 800;
-    case RULE_MAX_TURNS:
-    case RULE_COUNT:
-        break;
+    default:
+        return 0;
     }
-    return 0;
 }
 
 static int64_t own_limit(enum rule_id rule, const struct head *h)
@@ -62,10 +62,9 @@ static int64_t own_limit(enum rule_id rule, const struct head *h)
                                                  : h->session_wall_clock_seconds * 800;
     case RULE_MAX_TURNS:
         return h->max_turns;
-    case RULE_COUNT:
-        break;
+    default:
+        return LIMIT_DEFAULT;
     }
-    return LIMIT_DEFAULT;
 }
 
 static bool measures_silence(enum rule_id rule)
@@ -83,8 +82,10 @@ int64_t rule_limit(enum rule_id rule, const struct options *o, const struct head
 
 int64_t rule_base_ms(enum rule_id rule, const struct head *h)
 {
-    return measures_silence(rule) ? MAX(h->last_activity_ms, h->window_started_ms)
-                                  : h->window_started_ms;
+    if (!measures_silence(rule))
+        return h->window_started_ms;
+    int64_t last_ms = MAX(h->last_activity_ms, h->last_task_ms);
+    return MAX(last_ms, h->window_started_ms);
 }
 
 static bool applies(enum rule_id rule, const struct head *h)
@@ -92,19 +93,17 @@ static bool applies(enum rule_id rule, const struct head *h)
     if (h->status != CONVERSATION_ACTIVE || h->conversation == 0)
         return false;
     switch (rule) {
-    case RULE_IDLE:
-        return h->turn_is_open;
+    case RULE_IDLE: /* what is worked on reaches its end by its own rules */
+        return h->turn_is_open && h->open_tasks == 0;
     case RULE_GLOBAL_IDLE:
-        return !h->turn_is_open;
+        return !h->turn_is_open && h->open_tasks == 0;
     case RULE_WALL_CLOCK:
         return true;
     case RULE_WALL_CLOCK_NOTICE:
         return !h->notice_given;
-    case RULE_MAX_TURNS:
-    case RULE_COUNT:
-        break;
+    default:
+        return false;
     }
-    return false;
 }
 
 int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gaps *g,
@@ -116,6 +115,95 @@ int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gap
     int64_t base_ms = rule_base_ms(rule, h);
     /* A budget is wall-clock time: what nobody watched counts too. */
     return measures_silence(rule) ? gaps_due_ms(g, base_ms, limit) : base_ms + limit + 1;
+}
+
+/* ---- tasks ---- */
+
+int64_t rule_task_limit(enum rule_id rule, const struct options *o)
+{
+    switch (rule) {
+    case RULE_MACHINE_OFFLINE:
+        return option_get(o, machine, ttl_seconds) * 1000;
+    case RULE_COMMAND_EXPIRED:
+        return option_get(o, restart, command_deadline_seconds) * 1000;
+    case RULE_AGENT_EXITED:
+        return option_get(o, restart, backoff_first_ms);
+    case RULE_PARTICIPANT_EXPIRE:
+        return option_get(o, liveness, ttl_seconds) * 1000;
+    case RULE_TASK_ACKNOWLEDGED:
+        return option_get(o, liveness, acknowledged_timeout_seconds) * 1000;
+    case RULE_TASK_ORPHANED:
+        return option_get(o, liveness, active_ttl_seconds) * 1000;
+    case RULE_TASK_UNATTENDED:
+        return option_get(o, liveness, pending_timeout_seconds) * 1000;
+    case RULE_DISPATCH_REAP:
+        return option_get(o, pmo, dispatched_timeout_seconds) * 1000;
+    case RULE_RUNNING_REAP:
+        return option_get(o, pmo, active_reap_seconds) * 1000;
+    case RULE_TASK_EXHAUSTED:
+        return option_get(o, liveness, max_attempts);
+    case RULE_TASK_MAX_SECONDS:
+        return option_get(o, task, max_seconds) * 1000;
+    default:
+        return 0;
+    }
+}
+
+/* Nobody waits for it, and somebody could be started: a person's stop is not undone. */
+static bool is_unattended(const struct work *w, const struct agent *a)
+{
+    return a->desired != DESIRED_STOPPED && a->kind[0] && !agent_is_attended(w, a);
+}
+
+/* What is due while it waits to be taken up. */
+static int64_t due_pending(const struct work *w, enum rule_id rule, int64_t limit,
+                           const struct task *t, const struct agent *a)
+{
+    if (rule == RULE_TASK_EXHAUSTED)
+        return t->attempts >= limit ? t->pending_ms : NEVER_MS;
+    if (rule == RULE_TASK_UNATTENDED && is_unattended(w, a))
+        return gaps_due_ms(&w->gaps, MAX(t->pending_ms, t->restarted_ms), limit);
+    if (rule == RULE_DISPATCH_REAP)
+        return gaps_due_ms(&w->gaps, t->pending_ms, limit);
+    return NEVER_MS;
+}
+
+static int64_t due_in_hand(const struct work *w, enum rule_id rule, int64_t limit,
+                           const struct task *t)
+{
+    int64_t lease_over_ms = task_active_until_ms(w, t) + 1;
+    if (t->status == TASK_ACKNOWLEDGED && rule == RULE_TASK_ACKNOWLEDGED)
+        return MAX(gaps_due_ms(&w->gaps, t->acknowledged_ms, limit), lease_over_ms);
+    if (t->status == TASK_ACKNOWLEDGED && rule == RULE_DISPATCH_REAP)
+        return gaps_due_ms(&w->gaps, MAX(t->pending_ms, t->acknowledged_ms), limit);
+    if (t->status == TASK_IN_PROGRESS && rule == RULE_TASK_ORPHANED)
+        return lease_over_ms;
+    if (t->status == TASK_IN_PROGRESS && rule == RULE_RUNNING_REAP)
+        return gaps_due_ms(&w->gaps, t->progress_ms, limit);
+    return NEVER_MS;
+}
+
+int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,
+                     struct err *err)
+{
+    struct head *h;
+    struct agent *a;
+    int64_t limit = rule_task_limit(rule, w->options);
+    *ret = NEVER_MS;
+    if (!task_is_active(t) || limit == 0)
+        return 0;
+    int r = head_get(w, t->conversation, &h, err);
+    if (r == 0)
+        r = agent_get(w, t->conversation, str_of(t->role), &a, err);
+    if (r < 0 || h->status != CONVERSATION_ACTIVE)
+        return r;
+    if (rule == RULE_TASK_MAX_SECONDS) /* like a budget: unwatched time counts */
+        *ret = MAX(t->dispatched_ms, h->window_started_ms) + limit + 1;
+    else if (t->status == TASK_PENDING)
+        *ret = due_pending(w, rule, limit, t, a);
+    else
+        *ret = due_in_hand(w, rule, limit, t);
+    return 0;
 }
 
 /* ---- look ---- */

@@ -26,6 +26,7 @@
 #include "domain/gaps.h"
 
 struct head;
+struct task;
 struct work;
 
 /* X(name, text). Rules that fall due together run in this order: a budget blocks before silence
@@ -35,7 +36,18 @@ struct work;
     X(WALL_CLOCK, "session.wall_clock")               \
     X(IDLE, "conversation.idle")                      \
     X(GLOBAL_IDLE, "conversation.global_idle")        \
-    X(MAX_TURNS, "conversation.max_turns")
+    X(MAX_TURNS, "conversation.max_turns")            \
+    X(MACHINE_OFFLINE, "machine.offline")             \
+    X(AGENT_EXITED, "agent.exited")                   \
+    X(COMMAND_EXPIRED, "command.expired")             \
+    X(PARTICIPANT_EXPIRE, "participant.expire")       \
+    X(TASK_ACKNOWLEDGED, "task.acknowledged")         \
+    X(TASK_ORPHANED, "task.orphaned")                 \
+    X(TASK_UNATTENDED, "task.unattended")             \
+    X(DISPATCH_REAP, "dispatch.reap")                 \
+    X(RUNNING_REAP, "running.reap")                   \
+    X(TASK_EXHAUSTED, "task.exhausted")               \
+    X(TASK_MAX_SECONDS, "task.max_seconds")
 
 enum rule_id {
 #define X(name, text) RULE_##name,
@@ -60,6 +72,15 @@ int64_t rule_limit(enum rule_id rule, const struct options *o, const struct head
 int64_t rule_base_ms(enum rule_id rule, const struct head *h);
 int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gaps *g,
                     const struct head *h);
+
+/* When a rule of tasks is due for this one: the tasks of an active conversation. By what is stored,
+ * and by the leases in memory. */
+#define FIRST_TASK_RULE RULE_TASK_ACKNOWLEDGED
+#define LAST_TASK_RULE RULE_TASK_MAX_SECONDS
+int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,
+                     struct err *err);
+/* The limit it has, in milliseconds (attempts, for task.exhausted); 0: off. */
+int64_t rule_task_limit(enum rule_id rule, const struct options *o);
 
 /*
  * A head was edited: brings the stored looks forward where due is earlier. Returns at once if

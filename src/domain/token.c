@@ -55,6 +55,8 @@ int token_create(struct work *w, const struct grant *g, int64_t *ret_token,
     query_int(q, 7, w->now_ms);
     if (g->expires_ms)
         query_int(q, 8, g->expires_ms);
+    if (g->spawn_id[0])
+        query_text(q, 9, str_of(g->spawn_id));
     work_mark_written(w);
     int r = query_run(q, NULL, err);
     if (r < 0)
@@ -132,6 +134,7 @@ static bool grant_from_row(struct query *q, struct grant *ret)
     };
     snprintf(ret->role, sizeof ret->role, "%.*s", STR_ARG(query_get_text(q, 4)));
     snprintf(ret->machine, sizeof ret->machine, "%.*s", STR_ARG(query_get_text(q, 5)));
+    snprintf(ret->spawn_id, sizeof ret->spawn_id, "%.*s", STR_ARG(query_get_text(q, 9)));
     snprintf(ret->subject, sizeof ret->subject, "token:%lld", (long long)query_get_int(q, 0));
     return scope_parse(query_get_text(q, 2), &ret->scope);
 }

@@ -33,6 +33,7 @@ struct grant {
     int64_t conversation; /* bound to this one; 0: to none */
     char role[AGENT_ID_BYTES_MAX + 1];
     char machine[AGENT_ID_BYTES_MAX + 1];
+    char spawn_id[33];  /* bound to this process of the agent; empty: to none */
     int64_t expires_ms; /* 0: never */
     char subject[32];   /* "operator", "token:17": whose idempotency keys */
 };

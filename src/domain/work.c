@@ -11,10 +11,13 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "domain/agent.h"
 #include "domain/conversation.h"
 #include "domain/guidance.h"
 #include "domain/head.h"
 #include "domain/log_index.h"
+#include "domain/machine.h"
+#include "domain/task.h"
 
 /* One server writes to an embedded store; its row has a fixed name. */
 static const struct str server_name = {"local", 5};
@@ -38,7 +41,8 @@ static int read_numbers(struct work *w, struct err *err)
     } all[] = {
         {SQL_EVENT_LAST, &w->last.event},           {SQL_CONVERSATION_LAST, &w->last.conversation},
         {SQL_ATTACHMENT_LAST, &w->last.attachment}, {SQL_TOKEN_LAST, &w->last.token},
-        {SQL_COMMAND_LAST, &w->last.command},
+        {SQL_COMMAND_LAST, &w->last.command},       {SQL_TASK_LAST, &w->last.task},
+        {SQL_INBOX_LAST, &w->last.inbox},           {SQL_CARD_LAST, &w->last.card},
     };
     for (size_t i = 0; i < ARRAY_LEN(all); i++) {
         int r = read_number(w, all[i].statement, all[i].number, err);
@@ -121,6 +125,15 @@ static int first_tick(struct work *w, int64_t now_ms, struct err *err)
     return r;
 }
 
+/* Who held a lease has it anew: no beat could arrive, or those that did are forgotten. */
+static int grant_leases(struct work *w, struct err *err)
+{
+    int r = agents_grant_leases(w, err);
+    if (r == 0)
+        r = machines_read(w, err);
+    return r < 0 ? r : tasks_grant_leases(w, err);
+}
+
 int work_init(struct work *w, struct store *store, const struct options *options, int64_t now_ms,
               struct err *err)
 {
@@ -133,6 +146,8 @@ int work_init(struct work *w, struct store *store, const struct options *options
         r = log_index_new(w, &w->log_index, err);
     if (r == 0)
         r = first_tick(w, now_ms, err);
+    if (r == 0)
+        r = grant_leases(w, err);
     if (r < 0)
         work_release(w);
     return r;
@@ -141,6 +156,10 @@ int work_init(struct work *w, struct store *store, const struct options *options
 void work_release(struct work *w)
 {
     heads_drop(w);
+    agents_drop(w);
+    tasks_drop(w);
+    machines_drop(w);
+    leases_release(&w->leases);
     w->log_index = log_index_free(w->log_index);
     gaps_release(&w->gaps);
     arena_release(&w->arena);
@@ -150,6 +169,7 @@ static void forget_tick(struct work *w)
 {
     w->events = w->events_last = NULL;
     w->guidance = w->guidance_last = NULL;
+    w->touched = NULL;
     w->tokens_changed = w->has_written = false;
 }
 
@@ -180,9 +200,45 @@ int work_request_begin(struct work *w, struct err *err)
     return store_savepoint(w->store, err);
 }
 
+/* A list of copies in the tick's arena, newest first: an object is a few hundred bytes, so a copy
+ * is cheaper than any cleverness. */
+struct undo {
+    struct undo *next;
+    void *object;
+    size_t bytes;
+    work_forget_fn *forget; /* the object is new */
+    char copy[];
+};
+
+void work_remember(struct work *w, void *object, size_t bytes)
+{
+    struct undo *u = arena_alloc(&w->arena, sizeof *u + bytes);
+    *u = (struct undo){.next = w->undo, .object = object, .bytes = bytes};
+    memcpy(u->copy, object, bytes);
+    w->undo = u;
+}
+
+void work_remember_new(struct work *w, void *object, work_forget_fn *forget)
+{
+    struct undo *u = arena_alloc(&w->arena, sizeof *u);
+    *u = (struct undo){.next = w->undo, .object = object, .forget = forget};
+    w->undo = u;
+}
+
+static void undo_objects(struct work *w)
+{
+    for (struct undo *u = w->undo; u; u = u->next) {
+        if (u->forget)
+            u->forget(w, u->object);
+        else
+            memcpy(u->object, u->copy, u->bytes);
+    }
+    w->undo = NULL;
+}
+
 static void undo_request(struct work *w)
 {
-    heads_undo_request(w);
+    undo_objects(w);
     log_index_truncate(w->log_index, w->before.indexed);
     w->last = w->before.last;
     w->gaps.count = w->before.gaps;
@@ -239,19 +295,29 @@ int work_commit(struct work *w, struct err *err)
     if (r == 0) {
         if (w->has_written)
             w->written_ms = w->now_ms;
+        w->undo = NULL;
         heads_evict_some(w);
+        agents_evict_some(w);
+        tasks_evict_some(w);
         return 0;
     }
     store_rollback(w->store);
+    w->undo = NULL;
     w->now_ms = w->now_before;
     memcpy(w->fired, w->fired_before, sizeof w->fired);
     heads_drop(w);
+    agents_drop(w);
+    tasks_drop(w);
+    machines_drop(w);
+    leases_release(&w->leases);
     log_index_truncate(w->log_index, w->indexed_before);
     forget_tick(w);
     struct err again = ERR_INIT;
     int reread = read_numbers(w, &again);
     if (reread == 0)
         reread = gaps_read(w, &w->gaps, &again);
+    if (reread == 0)
+        reread = grant_leases(w, &again);
     REQUIRE_F(reread == 0, "cannot read the store after a failed commit: %s", again.message);
     return r;
 }
@@ -308,6 +374,13 @@ int work_note_rule(struct work *w, int64_t conversation, const struct event *e, 
 {
     w->fired[rule]++;
     return work_note_move(w, conversation, e, rule_name(rule), err);
+}
+
+void work_touch(struct work *w, int64_t key)
+{
+    struct touched *t = arena_alloc(&w->arena, sizeof *t);
+    *t = (struct touched){w->touched, key};
+    w->touched = t;
 }
 
 void work_publish_guidance(struct work *w, struct guidance *g)

@@ -25,17 +25,18 @@
 #include "base/options.h"
 #include "domain/event.h"
 #include "domain/gaps.h"
+#include "domain/lease.h"
 #include "domain/rule.h"
 #include "store/store.h"
 
 struct guidance;
 struct head;
-struct head_undo;
 struct log_index;
+struct undo;
 
 /* The greatest number given out so far, of each kind. */
 struct numbers {
-    int64_t event, conversation, attachment, token, command;
+    int64_t event, conversation, attachment, token, command, task, inbox, card;
 };
 
 struct work {
@@ -47,8 +48,13 @@ struct work {
     struct guidance *guidance, *guidance_last;
     bool tokens_changed;
     struct numbers last;
-    struct map heads; /* conversation → struct head */
-    struct gaps gaps; /* in which nobody watched */
+    struct map heads;         /* conversation → struct head */
+    struct map agents;        /* agent_key() → struct agent */
+    struct map tasks;         /* number → struct task */
+    struct leases leases;     /* when to look at those of agents, tasks and machines */
+    struct machine *machines; /* all that ever registered */
+    struct touched *touched;  /* what changed in this tick for those who wait */
+    struct gaps gaps;         /* in which nobody watched */
     /* No conversation need be looked at before this time (rule.h). Appends lower it, a pass of the
      * ladder sets it anew; a request that is undone may leave it too early, which costs a look. */
     int64_t next_look_ms;
@@ -57,11 +63,11 @@ struct work {
     int64_t written_ms;        /* the last tick that is stored */
     struct log_index *log_index;
     size_t tail_max; /* LOG_TAIL_MAX, unless a test wants it short */
-    /* private: head.c */
-    struct head_undo *undo;
-    int64_t request; /* counts up for ever: tells which request edited a head */
-    size_t evict_at;
+    int64_t request; /* counts up for ever: tells which request edited an object */
+    /* private: head.c, agent.c, task.c */
+    size_t evict_at, evict_agent_at, evict_task_at;
     /* private: work.c */
+    struct undo *undo;
     bool has_written;
     size_t indexed_before; /* of this tick */
     int64_t now_before;
@@ -94,6 +100,12 @@ void work_maintain(struct work *w);
 /* For the domain: this request writes. */
 void work_mark_written(struct work *w);
 bool work_has_written(const struct work *w); /* in this tick */
+/* For the domain: `object` is about to change for the first time in this request; if the request
+ * fails it becomes again what it is now. */
+void work_remember(struct work *w, void *object, size_t bytes);
+/* For the domain: this request made `object`; if it fails, `forget` removes it again. */
+typedef void work_forget_fn(struct work *w, void *object);
+void work_remember_new(struct work *w, void *object, work_forget_fn *forget);
 /* For the domain: copies `e` into the list of new events. */
 void work_publish_event(struct work *w, const struct event *e);
 /* For the domain: event `e` tells what `rule` (or a person, or a follower) did to the conversation;
@@ -103,5 +115,12 @@ int work_note_move(struct work *w, int64_t conversation, const struct event *e, 
 /* The same, and counted as one of the ladder's. */
 int work_note_rule(struct work *w, int64_t conversation, const struct event *e, enum rule_id rule,
                    struct err *err);
+/* For the domain: this agent, or machine, has something to do, or nothing any more. `key` stands
+ * for it: agent_key_of(), machine_key_of(). */
+struct touched {
+    struct touched *next;
+    int64_t key;
+};
+void work_touch(struct work *w, int64_t key);
 /* g must live in the tick's arena. */
 void work_publish_guidance(struct work *w, struct guidance *g);

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "domain/agent.h"
+#include "domain/process.h"
 #include "domain/head.h"
 #include "domain/log_index.h"
 #include "domain/work.h"
@@ -95,24 +96,24 @@ struct lifecycle_stats lifecycle_stats(const struct lifecycle *f)
 static int tend(struct lifecycle *f, int64_t conversation, struct str role, struct err *err)
 {
     struct head *h;
-    struct agent a;
+    struct agent *a;
     int r = head_get(f->work, conversation, &h, err);
     if (r == 0)
         r = agent_get(f->work, conversation, role, &a, err);
     if (r < 0)
         return r;
     if (h->status == CONVERSATION_ACTIVE) {
-        if (!a.is_ensured || a.view != VIEW_STOPPED || !a.kind[0])
+        if (!a->is_ensured || a->process != PROCESS_NONE || !a->kind[0])
             return 0;
         f->stats.resumed++;
-        return agent_ensure(f->work, &a, "server_started", err);
+        return agent_bring_up(f->work, a, "server_started", err);
     }
-    if (!a.is_ensured && a.view != VIEW_STARTING)
+    if (!a->is_ensured && a->process != PROCESS_STARTING)
         return 0;
     f->has_stopped = true;
     f->stats.stopped++;
     return agent_stop(
-        f->work, &a,
+        f->work, a,
         h->status == CONVERSATION_BLOCKED ? "conversation_blocked" : "conversation_ended", err);
 }
 
@@ -143,39 +144,17 @@ static bool tend_apart(struct lifecycle *f, int64_t conversation, struct str rol
 
 /* ---- a conversation ---- */
 
-struct role {
-    struct role *next;
-    struct str name;
-};
-
-/* Those that may need something done. Names only: one row that cannot be read must not hide the
- * others. */
-static int list_roles(struct work *w, int64_t conversation, struct role **ret, struct err *err)
-{
-    struct query *q = store_query(w->store, SQL_AGENT_ROLES_UP);
-    query_int(q, 1, conversation);
-    int r;
-    while ((r = query_step(q, err)) == STORE_ROW) {
-        struct role *role = arena_alloc(&w->arena, sizeof *role);
-        *role = (struct role){.name = arena_str(&w->arena, query_get_text(q, 0))};
-        *ret = role;
-        ret = &role->next;
-    }
-    *ret = NULL;
-    return r;
-}
-
 /* Returns how many there were. */
 static size_t tend_all(struct lifecycle *f, int64_t conversation)
 {
     struct err err = ERR_INIT;
-    struct role *roles = NULL;
-    int r = list_roles(f->work, conversation, &roles, &err);
+    struct agent_role *roles = NULL;
+    int r = agent_roles_up(f->work, conversation, &roles, &err);
     bool ok = r == 0;
     if (r < 0)
         note_failure(f, conversation, STR("*"), r, &err);
     size_t count = 0;
-    for (struct role *role = roles; role; role = role->next, count++) {
+    for (struct agent_role *role = roles; role; role = role->next, count++) {
         ok &= tend_apart(f, conversation, role->name);
         fail_point(FAIL_BETWEEN_STOPS);
     }

@@ -12,8 +12,10 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/peer.h"
+#include "domain/agent.h"
 #include "domain/append.h"
 #include "domain/conversation.h"
+#include "domain/participant.h"
 #include "domain/token.h"
 #include "domain/work.h"
 #include "follow/subscription.h"
@@ -33,6 +35,8 @@ struct rpc_host {
      * left to do, or fails at once. ERR_FORBIDDEN if the clock is real. */
     int (*advance_clock)(void *ctx, struct rpc_request *request, struct rpc_call *call, int64_t ms,
                          bool is_gap, struct err *err);
+    /* Takes the call: executed again when what `key` stands for is touched, or its time is over. */
+    void (*wait)(void *ctx, struct rpc_request *request, struct rpc_call *call, int64_t key);
     /* Takes the call and finishes it when the pass is over. False if one is under way. */
     bool (*run_once)(void *ctx, struct rpc_request *request, struct rpc_call *call,
                      enum rule_id only);
@@ -108,12 +112,40 @@ method_fn method_lifecycle_ensure, method_lifecycle_stop, method_lifecycle_get_e
 void method_write_pass(struct json_out *out, const struct pass *pass, bool is_running);
 method_fn method_token_create, method_token_list, method_token_revoke;
 
+method_fn method_participant_join, method_participant_heartbeat, method_participant_leave,
+    method_participant_list;
+method_fn method_task_create, method_task_wait, method_task_claim, method_task_start,
+    method_task_progress, method_task_complete, method_task_fail, method_task_cancel,
+    method_task_get, method_task_list;
+
+method_fn method_card_get, method_card_list;
+method_fn method_agent_start, method_agent_stop, method_agent_restart, method_agent_set,
+    method_agent_list, method_agent_why;
+method_fn method_machine_register, method_machine_poll, method_machine_report, method_machine_list;
+
+/* For message.send: a task for the role, with this content. */
+struct task;
+int method_create_task(struct method_context *c, int64_t conversation, struct str role,
+                       const struct json *content, struct task **ret, struct err *err);
+/* May a long poll that has found nothing wait (on)? Then it is parked; else it must answer. */
+bool method_may_wait(struct method_context *c, int64_t timeout_ms, int64_t key);
+
 /* Rows that many methods share. */
 #define ID_MAX INT64_C(9007199254740991) /* what a JavaScript client can hold */
 #define CONVERSATION_ROW                                                            \
     {                                                                               \
         .name = "conversation", .type = PARAM_INT, .required = true, .max = ID_MAX, \
         .doc = "number"                                                             \
+    }
+#define ROLE_ROW                                              \
+    {                                                         \
+        .name = "role", .type = PARAM_NAME, .required = true, \
+        .doc = "of the agent; compared in lower case"         \
+    }
+#define CONNECTION_ROW                                                            \
+    {                                                                             \
+        .name = "connectionId", .type = PARAM_STRING, .required = true, .min = 1, \
+        .max = CONNECTION_ID_BYTES_MAX, .doc = "made up by the process, its own"  \
     }
 #define KEY_ROW                                                                             \
     {                                                                                       \
@@ -132,4 +164,13 @@ extern const struct param params_event_list[], params_event_subscribe[], params_
 extern const struct param params_none[], params_server_backup[], params_clock_advance[];
 extern const struct param params_conversation_resume[], params_watchdog_run_once[];
 extern const struct param params_lifecycle[], params_lifecycle_get[], params_command_list[];
+extern const struct param params_card_get[], params_card_list[];
+extern const struct param params_agent[], params_agent_why[], params_agent_set[],
+    params_agent_list[];
+extern const struct param params_machine_register[], params_machine_poll[], params_machine_report[];
+extern const struct param params_participant[], params_participant_heartbeat[],
+    params_participant_list[];
+extern const struct param params_task_create[], params_task_wait[], params_task_claim[],
+    params_task_epoch[], params_task_progress[], params_task_complete[], params_task_fail[],
+    params_task_cancel[], params_task[], params_task_list[];
 extern const struct param params_token_create[], params_token_revoke[];

@@ -1,5 +1,6 @@
 /* method_lifecycle.c: lifecycle.ensure, .stop, .getEnsured, command.list. */
 #include "domain/agent.h"
+#include "domain/process.h"
 #include "domain/command.h"
 #include "rpc/method.h"
 
@@ -37,97 +38,104 @@ const struct param params_command_list[] = {
     PARAMS_END,
 };
 
-static bool is_among(struct str role, const struct agent *list, size_t count)
+static bool is_among(struct str name, const struct agent_role *list)
 {
-    for (size_t i = 0; i < count; i++)
-        if (str_is(role, list[i].role))
+    for (; list; list = list->next)
+        if (str_eq(name, list->name))
             return true;
     return false;
 }
 
-/* The agents that are meant, in order; ERR_NOT_FOUND if a role is not there. */
-static int find_agents(struct method_context *c, struct agent **ret, size_t *ret_count,
-                       struct err *err)
+/* The agents that are meant, in order, each once. */
+static int find_roles(struct method_context *c, struct agent_role **ret, struct err *err)
 {
-    int64_t conversation = params_int(c->params, "conversation", 0);
     const struct json *roles = params_get(c->params, "roles");
+    struct agent_role *first = NULL, **at = &first;
     if (!roles)
-        return agents_get(c->work, conversation, ret, ret_count, err);
-    struct agent *list = arena_alloc(c->arena, (roles->count + 1) * sizeof *list);
-    int r = 0;
-    *ret_count = 0;
+        return agent_roles(c->work, params_int(c->params, "conversation", 0), ret, err);
     JSON_FOREACH (item, roles) {
-        struct str role = params_lower(c->arena, item->string);
-        if (is_among(role, list, *ret_count))
+        struct agent_role *role = arena_alloc(c->arena, sizeof *role);
+        *role = (struct agent_role){.name = params_lower(c->arena, item->string)};
+        if (is_among(role->name, first))
             continue;
-        r = agent_get(c->work, conversation, role, &list[*ret_count], err);
-        if (r < 0)
-            return r;
-        (*ret_count)++;
+        *at = role;
+        at = &role->next;
     }
-    *ret = list;
+    *ret = first;
     return 0;
 }
 
-static void write_ensured(struct json_out *out, const struct agent *list, size_t count)
+typedef int agent_fn(struct method_context *c, struct agent *a, struct json_out *out,
+                     struct err *err);
+
+/* ERR_NOT_FOUND if a role, or the conversation, is not there. */
+static int each_agent(struct method_context *c, agent_fn *fn, struct json_out *out, struct err *err)
 {
-    json_array(out, "ensured");
-    for (size_t i = 0; i < count; i++) {
-        if (!list[i].is_ensured && list[i].view == VIEW_STOPPED)
-            continue;
-        json_object(out, NULL);
-        json_stringz(out, "role", list[i].role);
-        json_stringz(out, "view", agent_view_name(list[i].view));
-        json_end(out);
+    int64_t conversation = params_int(c->params, "conversation", 0);
+    struct head *h;
+    struct agent_role *roles;
+    int r = head_get(c->work, conversation, &h, err);
+    if (r == 0)
+        r = find_roles(c, &roles, err);
+    for (struct agent_role *role = r == 0 ? roles : NULL; r == 0 && role; role = role->next) {
+        struct agent *a;
+        r = agent_get(c->work, conversation, role->name, &a, err);
+        if (r == 0)
+            r = fn(c, a, out, err);
     }
+    return r;
+}
+
+static int write_if_ensured(struct method_context *c, struct agent *a, struct json_out *out,
+                            struct err *err)
+{
+    (void)c;
+    (void)err;
+    if (!a->is_ensured && a->process == PROCESS_NONE)
+        return 0;
+    json_object(out, NULL);
+    json_stringz(out, "role", a->role);
+    json_stringz(out, "view", agent_view_name(a->view));
     json_end(out);
+    return 0;
+}
+
+static int ensure(struct method_context *c, struct agent *a, struct json_out *out, struct err *err)
+{
+    int r = agent_start_by_person(c->work, a, "ensured_by_user", err);
+    return r < 0 ? r : write_if_ensured(c, a, out, err);
+}
+
+static int stop(struct method_context *c, struct agent *a, struct json_out *out, struct err *err)
+{
+    (void)out;
+    return agent_stop_by_person(c->work, a, err);
 }
 
 int method_lifecycle_ensure(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct head *h;
-    struct agent *list;
-    size_t count;
     int r = head_get(c->work, params_int(c->params, "conversation", 0), &h, err);
     if (r == 0)
         r = head_check_active(h, err);
-    if (r == 0)
-        r = find_agents(c, &list, &count, err);
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        list[i].desired = DESIRED_RUNNING;
-        r = agent_ensure(c->work, &list[i], "ensured_by_user", err);
-    }
-    if (r == 0)
-        write_ensured(out, list, count);
+    if (r < 0)
+        return r;
+    json_array(out, "ensured");
+    r = each_agent(c, ensure, out, err);
+    json_end(out);
     return r;
 }
 
 int method_lifecycle_stop(struct method_context *c, struct json_out *out, struct err *err)
 {
-    (void)out;
-    struct head *h;
-    struct agent *list;
-    size_t count;
-    int r = head_get(c->work, params_int(c->params, "conversation", 0), &h, err);
-    if (r == 0)
-        r = find_agents(c, &list, &count, err);
-    for (size_t i = 0; r == 0 && i < count; i++) {
-        list[i].desired = DESIRED_STOPPED;
-        r = agent_stop(c->work, &list[i], "stopped_by_user", err);
-    }
-    return r;
+    return each_agent(c, stop, out, err);
 }
 
 int method_lifecycle_get_ensured(struct method_context *c, struct json_out *out, struct err *err)
 {
-    struct head *h;
-    struct agent *list;
-    size_t count;
-    int r = head_get(c->work, params_int(c->params, "conversation", 0), &h, err);
-    if (r == 0)
-        r = find_agents(c, &list, &count, err);
-    if (r == 0)
-        write_ensured(out, list, count);
+    json_array(out, "ensured");
+    int r = each_agent(c, write_if_ensured, out, err);
+    json_end(out);
     return r;
 }
 

@@ -4,6 +4,7 @@
 #include "base/crypto.h"
 #include "base/mem.h"
 #include "domain/attachment.h"
+#include "domain/task.h"
 #include "rpc/method.h"
 
 enum { ATTACHMENTS_MAX = 100, PAYLOAD_BYTES_MAX = 256 << 20 };
@@ -89,6 +90,10 @@ const struct param params_message_send[] = {
      .fallback = "none",
      .doc = "what it closes"},
     TURN_ROW,
+    {.name = "to",
+     .type = PARAM_NAME,
+     .may_be_null = true,
+     .doc = "a role: the message is also that agent's task, made in the same transaction"},
     {.name = "attachments",
      .type = PARAM_LIST,
      .max = ATTACHMENTS_MAX,
@@ -218,7 +223,7 @@ static void write_attachments(struct json_out *j, const struct attachment *a, si
 /* ---- message.send ---- */
 
 static struct str message_payload(struct method_context *c, const struct attachment *attachments,
-                                  size_t count, enum finality finality)
+                                  size_t count, enum finality finality, struct str to)
 {
     const struct json *outcome = params_get(c->params, "outcome"),
                       *metadata = params_get(c->params, "metadata");
@@ -234,6 +239,10 @@ static struct str message_payload(struct method_context *c, const struct attachm
         json_raw(&j, "outcome", STR("{\"status\":\"completed\"}"));
     if (metadata)
         json_value(&j, "metadata", metadata);
+    if (to.p) {
+        json_string(&j, "to", to);
+        json_int(&j, "task", c->work->last.task + 1);
+    }
     json_end(&j);
     struct str payload = arena_str(c->arena, buf_str(&b));
     buf_release(&b);
@@ -271,6 +280,28 @@ static int read_outcome(struct method_context *c, struct append *a, struct err *
     return 0;
 }
 
+/* The task of a message that was sent before: its number is in the event. */
+static int find_task_of(struct method_context *c, const struct event *e, struct task **ret,
+                        struct err *err)
+{
+    const struct json *payload;
+    int r = json_parse(c->arena, e->payload, JSON_DEPTH_MAX, &payload, err);
+    return r < 0 ? r : task_get(c->work, params_int(payload, "task", 0), ret, err);
+}
+
+/* A message to a role is its task, too; what is to be done is the message. */
+static int address(struct method_context *c, const struct event *e, bool is_repeat, struct str to,
+                   struct json_out *out, struct err *err)
+{
+    struct task *t;
+    if (!to.p)
+        return 0;
+    const struct json *content = json_get(c->params, "text");
+    int r = is_repeat ? find_task_of(c, e, &t, err)
+                      : method_create_task(c, e->conversation, to, content, &t, err);
+    return r < 0 ? r : task_write(c->work, t, out, "task", err);
+}
+
 int method_message_send(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct attachment *attachments = NULL;
@@ -284,21 +315,25 @@ int method_message_send(struct method_context *c, struct json_out *out, struct e
             params_int(params_get(c->params, "precondition"), "lastClosedSeq", -1),
         .key = c->key,
     };
+    struct str to = params_name(c->arena, c->params, "to");
     int r = read_outcome(c, &a, err);
+    if (r == 0 && to.p && a.finality == FINALITY_CONVERSATION)
+        r = params_refuse(err, "to", "nobody works on a conversation that has ended");
     if (r == 0)
         r = read_attachments(c, &attachments, &count, err);
     if (r < 0)
         return r;
-    a.payload = message_payload(c, attachments, count, a.finality);
-    a.is_whole_request = count == 0;
+    a.payload = message_payload(c, attachments, count, a.finality, to);
+    a.is_whole_request = count == 0 && !to.p;
     int64_t last = c->work->last.event;
     struct event e;
     r = append_message(c->work, &a, &e, err);
     if (r == 0 && e.id > last) /* not a repeat */
         r = store_attachments(c, attachments, count, e.id, err);
-    if (r == 0)
-        event_write_receipt(out, &e);
-    return r;
+    if (r < 0)
+        return r;
+    event_write_receipt(out, &e);
+    return address(c, &e, e.id <= last, to, out, err);
 }
 
 /* ---- trace.append, turn.clear, attachment.get ---- */

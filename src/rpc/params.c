@@ -186,6 +186,8 @@ static int check_value(const struct param *row, const struct json *v, const stru
         return check_choice(row, v, p, err);
     case PARAM_LIST:
         return check_list(row, v, p, err);
+    case PARAM_ANY:
+        return v->type == JSON_NULL ? refuse(err, p, "must not be null") : 0;
     case PARAM_OBJECT: {
         int r = check_type(v, JSON_OBJECT, p, err);
         return r < 0 || !row->fields ? r : check_fields(row->fields, row->is_open, v, p, err);

@@ -22,6 +22,7 @@ enum param_type {
     PARAM_BOOL,
     PARAM_CHOICE, /* one of `choices` */
     PARAM_OBJECT, /* of `fields`; NULL: any object */
+    PARAM_ANY,    /* any value but null */
     PARAM_LIST,   /* of objects of `fields`, or of CHOICE/INT: `item`; min … max items */
 };
 

@@ -70,6 +70,12 @@ static bool is_reserved(struct str name)
     return name.n >= 7 && strncasecmp(name.p, "system-", 7) == 0;
 }
 
+/* An agent may give work to others, but not do it for them. */
+static bool speaks_for(const struct rpc_call *call, struct str role, const struct grant *g)
+{
+    return strcmp(call->method->name, "task.create") == 0 || str_eq_nocase(role, str_of(g->role));
+}
+
 static int check_scope(const struct rpc_request *r, const struct rpc_call *call, struct err *err)
 {
     const struct grant *g = &r->grant;
@@ -87,7 +93,10 @@ static int check_scope(const struct rpc_request *r, const struct rpc_call *call,
                author = params_str(call->params, "authorId");
     if (is_reserved(agent) || is_reserved(author))
         return err_set(err, ERR_FORBIDDEN, "names that begin with system- are the server's");
-    if (g->scope == SCOPE_AGENT && agent.p && !str_eq_nocase(agent, str_of(g->role)))
+    struct str role =
+        call->method->kind == METHOD_READ ? STR_NONE : params_str(call->params, "role");
+    if (g->scope == SCOPE_AGENT && ((agent.p && !str_eq_nocase(agent, str_of(g->role))) ||
+                                    (role.p && !speaks_for(call, role, g))))
         return err_set(err, ERR_FORBIDDEN, "this token speaks for %s", g->role);
     return 0;
 }
@@ -223,10 +232,34 @@ static int run_keyed(struct method_context *c, struct err *err)
     return code;
 }
 
+/* A process speaks for its agent as long as it is the newest one, and the conversation lasts; after
+ * its end it may still ask, and is told so. */
+static int check_spawn(struct method_context *c, struct err *err)
+{
+    struct head *h;
+    struct agent *a;
+    const struct grant *g = c->grant;
+    if (!g->spawn_id[0])
+        return 0;
+    int r = agent_find(c->work, g->conversation, str_of(g->role), &a, err);
+    if (r == 0)
+        r = head_get(c->work, g->conversation, &h, err);
+    if (r < 0)
+        return r;
+    bool writes = c->call->method->kind == METHOD_WRITE || c->call->method->kind == METHOD_APPEND;
+    bool is_over = h->status == CONVERSATION_COMPLETED && writes;
+    if (!is_over && strcmp(a->spawn_id, g->spawn_id) == 0)
+        return 0;
+    return err_set(err, ERR_SUPERSEDED, "this process is not the agent's current one");
+}
+
 static int run_call(struct method_context *c, struct err *err)
 {
     if (c->grant->expires_ms && c->grant->expires_ms <= c->work->now_ms)
         return err_set(err, ERR_UNAUTHENTICATED, "the token has expired");
+    int superseded = check_spawn(c, err);
+    if (superseded < 0)
+        return superseded;
     if (c->request->result_bytes >= RPC_BATCH_BYTES_MAX) {
         err_set(err, ERR_TOO_LARGE, "the answers before it in this batch are too large");
         return err_int(err, "limit", RPC_BATCH_BYTES_MAX);
@@ -313,6 +346,15 @@ void rpc_fail_all(struct rpc_request *r)
         buf_release(&call->result);
         fail(r, call, code, &err);
     }
+}
+
+void rpc_call_again(struct rpc_request *r, struct rpc_call *call)
+{
+    REQUIRE(call->is_parked && r->parked > 0);
+    call->is_parked = false;
+    r->parked--;
+    r->executed = r->kept = (size_t)(call - r->calls);
+    buf_clear(&call->result);
 }
 
 void rpc_call_done(struct rpc_request *r, struct rpc_call *call, int code, const struct err *err)

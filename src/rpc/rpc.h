@@ -36,7 +36,8 @@ struct rpc_call {
     int code;              /* 0, or a negative error */
     const struct err *err; /* if code != 0 */
     bool is_parked;
-    struct buf result; /* JSON, if code == 0 */
+    int64_t wait_until_us; /* of a long poll, once it has been executed; monotonic */
+    struct buf result;     /* JSON, if code == 0 */
 };
 
 struct rpc_request {
@@ -68,6 +69,8 @@ void rpc_execute(struct rpc_request *r, struct work *w, struct subscriptions *su
  * never happened. */
 void rpc_fail_all(struct rpc_request *r);
 bool rpc_has_more(const struct rpc_request *r);
+/* A parked call is to be executed once more. */
+void rpc_call_again(struct rpc_request *r, struct rpc_call *call);
 /* A parked call is done: code < 0 and err, or the members of its result are in call->result. */
 void rpc_call_done(struct rpc_request *r, struct rpc_call *call, int code, const struct err *err);
 

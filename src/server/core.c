@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "domain/idempotency.h"
+#include "server/waits.h"
 #include "watch/pulse.h"
 
 enum { BACKUP_PAGES_PER_STEP = 64, TICK_RESULT_BYTES_MAX = 32 << 20 };
@@ -51,6 +52,8 @@ struct core {
     struct rpc_host host;
     struct ladder *ladder;
     struct lifecycle *lifecycle;
+    struct waits *waits;
+    struct outbox *wait_out; /* where their answers go, while they are being looked at */
     struct pulse pulse;
     struct pulse_finding found; /* by the pulse, not yet told */
     int64_t refusing_since_ms;  /* the store takes no writes; 0: it does */
@@ -152,6 +155,12 @@ static int host_advance_clock(void *ctx, struct rpc_request *request, struct rpc
     return 0; /* the ticks that follow do it: tick_time() */
 }
 
+static void host_wait(void *ctx, struct rpc_request *request, struct rpc_call *call, int64_t key)
+{
+    struct core *c = ctx;
+    waits_add(c->waits, request, call, key);
+}
+
 static bool host_run_once(void *ctx, struct rpc_request *request, struct rpc_call *call,
                           enum rule_id only)
 {
@@ -160,6 +169,25 @@ static bool host_run_once(void *ctx, struct rpc_request *request, struct rpc_cal
         return false;
     c->pass = park(c, request, call);
     return true;
+}
+
+static void finish_parked(struct core *c, struct parked *p, int code, const struct err *err,
+                          struct outbox *out);
+
+static void execute_later(struct core *c, struct rpc_request *r);
+
+static void wait_is_over(void *ctx, struct rpc_request *request, struct rpc_call *call, int code,
+                         const struct err *err)
+{
+    struct core *c = ctx;
+    struct parked p = {request, call, 0};
+    if (code < 0) {
+        rpc_fail_all(request); /* what was executed in a tick that is lost, or never will be */
+        finish_parked(c, &p, code, err, c->wait_out);
+        return;
+    }
+    rpc_call_again(request, call);
+    execute_later(c, request);
 }
 
 /* ---- lifetime ---- */
@@ -187,6 +215,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
         log_warn("watch", "gap", "kind=%s ms=%lld", gap_kind_name(GAP_DOWN),
                  (long long)(c->started_ms - c->work.previous_tick_ms));
     c->ladder = ladder_new(&c->work);
+    c->waits = waits_new(wait_is_over, c);
     c->subscriptions = subscriptions_new(&c->work);
     c->host = (struct rpc_host){.ctx = c,
                                 .write_info = host_write_info,
@@ -194,6 +223,7 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
                                 .advance_clock = host_advance_clock,
                                 .begin_backup = host_begin_backup,
                                 .run_once = host_run_once,
+                                .wait = host_wait,
                                 .ladder = c->ladder};
     if (config->tokens_changed)
         config->tokens_changed(config->ctx, config->store);
@@ -260,6 +290,14 @@ static void leave_for_later(struct core *c, struct core_input *in)
     c->later_last = in;
 }
 
+static void execute_later(struct core *c, struct rpc_request *r)
+{
+    struct core_input *in = core_input_new(CORE_REQUEST, r->peer);
+    in->request = r;
+    leave_for_later(c, in);
+    c->wants_tick = true;
+}
+
 static struct json_out begin_result(const struct parked *p)
 {
     struct json_out j = JSON_OUT(&p->call->result);
@@ -278,10 +316,7 @@ static void finish_parked(struct core *c, struct parked *p, int code, const stru
     rpc_call_done(r, p->call, code, err);
     *p = (struct parked){0};
     if (rpc_has_more(r)) {
-        struct core_input *in = core_input_new(CORE_REQUEST, r->peer);
-        in->request = r;
-        leave_for_later(c, in);
-        c->wants_tick = true;
+        execute_later(c, r);
         return;
     }
     reply(c, r, out);
@@ -369,9 +404,10 @@ static void finish_pass(struct core *c, struct outbox *out)
 /* What the net thread has seen is so, whatever becomes of the tick. */
 static void note_peer(struct core *c, const struct core_input *in)
 {
-    if (in->kind == CORE_CLOSED)
+    if (in->kind == CORE_CLOSED) {
         subscriptions_drop_peer(c->subscriptions, in->peer);
-    else if (in->kind == CORE_DRAINED)
+        waits_drop_peer(c->waits, in->peer);
+    } else if (in->kind == CORE_DRAINED)
         subscriptions_drained(c->subscriptions, in->peer);
 }
 
@@ -451,6 +487,8 @@ static void after_commit(struct core *c, struct core_input *inputs, struct outbo
             reply(c, in->request, out);
     outbox_append(out, streams);
     subscriptions_publish(c->subscriptions, out);
+    c->wait_out = out;
+    waits_look(c->waits, &c->work);
     finish_pass(c, out);
     finish_stepping(c, out);
 }
@@ -483,6 +521,8 @@ static void after_failure(struct core *c, struct core_input *inputs, const struc
     finish_parked(c, &c->pass, code, &unavailable, out);
     finish_parked(c, &c->stepping.by, code, &unavailable, out);
     c->stepping = (struct stepping){0};
+    c->wait_out = out;
+    waits_lost(c->waits, &unavailable);
     for (struct core_input *in = inputs; in; in = in->next) {
         note_peer(c, in); /* again, if it got so far: once is as good as twice */
         if (in->kind == CORE_STREAM)
@@ -672,12 +712,14 @@ int64_t core_wait_us(const struct core *c)
 {
     if (core_wants_tick(c))
         return 0;
+    int64_t now_us = clock_mono_us(), wait_us = INT64_MAX;
     if (is_paused(c))
-        return MAX(c->paused_until_us - clock_mono_us(), INT64_C(1));
-    if (c->config.clock->manual)
-        return -1;
-    int64_t until_us = clock_us_until(c->config.clock, next_due_ms(c));
-    return MIN(MAX(until_us, INT64_C(0)), (int64_t)PULSE_MS * 1000);
+        wait_us = c->paused_until_us - now_us;
+    else if (!c->config.clock->manual)
+        wait_us = MIN(clock_us_until(c->config.clock, next_due_ms(c)), (int64_t)PULSE_MS * 1000);
+    if (waits_count(c->waits))
+        wait_us = MIN(wait_us, waits_next_us(c->waits) - now_us);
+    return wait_us == INT64_MAX ? -1 : MAX(wait_us, INT64_C(1));
 }
 
 void core_beat(struct core *c)
@@ -827,6 +869,8 @@ void core_stop(struct core *c, struct outbox *out)
         finish_backup(c, code, &err, out);
     finish_parked(c, &c->pass, code, &err, out);
     finish_parked(c, &c->stepping.by, code, &err, out);
+    c->wait_out = out;
+    waits_stop(c->waits, &err);
     struct core_input *waiting = with_later(c, NULL);
     for (struct core_input *in = waiting; in; in = in->next) {
         rpc_fail_all(in->request);
@@ -841,6 +885,8 @@ bool core_idle(struct core *c, struct outbox *out)
     work_maintain(&c->work);
     store_maintain(c->config.store);
     bool more = subscriptions_pump(c->subscriptions, out);
+    c->wait_out = out;
+    waits_time_out(c->waits, clock_mono_us());
     return step_backup(c, out) || more || c->wants_tick;
 }
 
@@ -855,6 +901,7 @@ struct core *core_free(struct core *c)
     free(c->backup.path);
     release_inputs(with_later(c, NULL));
     subscriptions_free(c->subscriptions);
+    waits_free(c->waits);
     ladder_free(c->ladder);
     lifecycle_free(c->lifecycle);
     work_release(&c->work);

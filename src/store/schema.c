@@ -180,21 +180,24 @@ static const char version_2[] =
 
     "CREATE TABLE machine_commands ("
     "  command INTEGER PRIMARY KEY,"
-    "  type TEXT NOT NULL CHECK (type IN ('start-agent', 'stop-agent', 'restart-agent')),"
+    "  type TEXT NOT NULL CHECK (type = 'start-agent' OR type = 'stop-agent' OR type = "
+    "'restart-agent'),"
     "  conversation INTEGER NOT NULL,"
     "  role TEXT NOT NULL,"
     "  kind TEXT NOT NULL,"
     "  machine TEXT,"
     "  spawn_id TEXT NOT NULL," /* the process it starts or stops */
-    "  status TEXT NOT NULL CHECK (status IN"
-    "    ('pending', 'delivered', 'booting', 'done', 'failed', 'expired')),"
+    "  status TEXT NOT NULL CHECK (status = 'pending' OR status = 'delivered' OR status = "
+    "'booting' OR "
+    "    status = 'done' OR status = 'failed' OR status = 'expired'),"
     "  reason TEXT NOT NULL,"
     "  created_at INTEGER NOT NULL,"
     "  deadline_at INTEGER NOT NULL,"
     "  delivered_at INTEGER," /* a machine has it: a process may exist */
     "  closed_at INTEGER,"
     "  outcome TEXT," /* why it failed or expired */
-    "  CHECK ((closed_at IS NULL) = (status IN ('pending', 'delivered', 'booting')))"
+    "  CHECK ((closed_at IS NULL) ="
+    "    (status = 'pending' OR status = 'delivered' OR status = 'booting'))"
     ");"
     "CREATE INDEX commands_taken ON machine_commands (conversation, role, command)"
     "  WHERE type <> 'stop-agent' AND delivered_at IS NOT NULL;"
@@ -210,9 +213,173 @@ static const char version_2[] =
     "INSERT INTO cursors (name, id)"
     "  SELECT 'lifecycle', COALESCE(MAX(id), 0) FROM conversation_events;";
 
+/*
+ * Work, and who does it. Leases are kept in memory (domain/lease.h); what is stored here of them is
+ * who holds one, so that a start can grant it anew. Each time in `tasks` is the clock of one rule
+ * and is written by nobody else; look_at is when the ladder must next look at the task.
+ */
+static const char version_3[] =
+    "ALTER TABLE conversations ADD COLUMN open_tasks INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE conversations ADD COLUMN last_task_at INTEGER NOT NULL DEFAULT 0;"
+
+    "ALTER TABLE agents RENAME TO agents_before;"
+    "DROP INDEX agents_ensured;"
+    "CREATE TABLE agents ("
+    "  conversation INTEGER NOT NULL,"
+    "  role TEXT NOT NULL,"
+    "  position INTEGER NOT NULL," /* round robin */
+    "  kind TEXT,"
+    "  machine TEXT,"
+    "  desired TEXT NOT NULL"
+    "    CHECK (desired = 'auto' OR desired = 'running' OR desired = 'stopped'),"
+    "  ensured INTEGER NOT NULL DEFAULT 0," /* lifecycle wants it up */
+    "  view TEXT NOT NULL DEFAULT 'stopped',"
+    "  view_at INTEGER NOT NULL DEFAULT 0," /* of its last change */
+    "  is_removed INTEGER NOT NULL DEFAULT 0,"
+    "  turn_epoch INTEGER NOT NULL DEFAULT 0,"
+    "  active_task INTEGER,"
+    "  connection_id TEXT," /* the newest that joined */
+    "  is_listening INTEGER NOT NULL DEFAULT 0,"
+    "  listener_spawn TEXT," /* that the listener belongs to */
+    "  last_seen_at INTEGER NOT NULL DEFAULT 0,"
+    "  process TEXT NOT NULL DEFAULT 'none',"
+    "  spawn_id TEXT,"                         /* its process, or the one on its way */
+    "  process_at INTEGER NOT NULL DEFAULT 0," /* seen since */
+    "  is_fenced INTEGER NOT NULL DEFAULT 0,"
+    "  is_crashed INTEGER NOT NULL DEFAULT 0,"
+    "  breaker_open INTEGER NOT NULL DEFAULT 0,"
+    "  restart_count INTEGER NOT NULL DEFAULT 0," /* since stable */
+    "  restarts INTEGER NOT NULL DEFAULT 0,"      /* ever */
+    "  restart_at INTEGER,"                       /* not before */
+    "  PRIMARY KEY (conversation, role)"
+    ");"
+    "INSERT INTO agents (conversation, role, position, kind, machine, desired, ensured, view,"
+    "  process) SELECT conversation, role, position, kind, machine, desired, ensured, view,"
+    "  CASE WHEN view = 'stopped' THEN 'none' ELSE view END FROM agents_before;"
+    "DROP TABLE agents_before;"
+    "CREATE INDEX agents_ensured ON agents (conversation, role) WHERE ensured = 1;"
+    "CREATE INDEX agents_by_position ON agents (conversation, position, role);"
+    "CREATE INDEX agents_restarting ON agents (conversation, role) WHERE restart_at IS NOT NULL;"
+    "CREATE INDEX agents_by_machine ON agents (machine, conversation, role)"
+    "  WHERE process <> 'none';"
+    "CREATE TABLE agent_failures ("
+    "  failure INTEGER PRIMARY KEY,"
+    "  conversation INTEGER NOT NULL,"
+    "  role TEXT NOT NULL,"
+    "  at INTEGER NOT NULL"
+    ");"
+    "CREATE INDEX agent_failures_by_agent ON agent_failures (conversation, role, at);"
+    "CREATE TABLE machines ("
+    "  machine TEXT PRIMARY KEY,"
+    "  instance TEXT NOT NULL,"
+    "  hostname TEXT NOT NULL,"
+    "  boot_id TEXT NOT NULL,"
+    "  kinds TEXT NOT NULL," /* JSON, as registered */
+    "  is_online INTEGER NOT NULL,"
+    "  registered_at INTEGER NOT NULL"
+    ");"
+    "CREATE TABLE processes ("
+    "  spawn_id TEXT PRIMARY KEY,"
+    "  conversation INTEGER NOT NULL,"
+    "  role TEXT NOT NULL,"
+    "  machine TEXT NOT NULL,"
+    "  pid INTEGER NOT NULL,"
+    "  start_time INTEGER NOT NULL,"
+    "  started_at INTEGER NOT NULL,"
+    "  ended_at INTEGER,"
+    "  exit_code INTEGER,"
+    "  exit_signal INTEGER"
+    ");"
+    "CREATE INDEX processes_open ON processes (machine, spawn_id) WHERE ended_at IS NULL;"
+    "CREATE INDEX commands_open ON machine_commands (machine, command) WHERE closed_at IS NULL;"
+    "CREATE INDEX look_for_commands ON machine_commands (deadline_at, command)"
+    "  WHERE closed_at IS NULL AND machine IS NOT NULL;"
+    "ALTER TABLE tokens ADD COLUMN spawn_id TEXT;" /* of the process it was made for */
+    "CREATE INDEX tokens_by_spawn ON tokens (spawn_id) WHERE spawn_id IS NOT NULL;"
+    "CREATE INDEX tokens_of_spawns ON tokens (expires_at) WHERE spawn_id IS NOT NULL;"
+    "CREATE INDEX agents_listening ON agents (conversation, role) WHERE is_listening = 1;"
+
+    "CREATE TABLE tasks ("
+    "  task INTEGER PRIMARY KEY,"
+    "  conversation INTEGER NOT NULL,"
+    "  role TEXT NOT NULL," /* the assignee; kept for ever */
+    "  status TEXT NOT NULL CHECK (status = 'queued' OR status = 'pending' OR status = "
+    "'acknowledged' OR "
+    "    status = 'in_progress' OR status = 'suspended' OR "
+    "    status = 'completed' OR status = 'failed' OR status = 'timeout' OR "
+    "    status = 'canceled'),"
+    "  content TEXT NOT NULL," /* JSON */
+    "  channel TEXT NOT NULL,"
+    "  epoch INTEGER NOT NULL,"
+    "  attempts INTEGER NOT NULL,"           /* that were lost */
+    "  claimed_by TEXT,"                     /* connection */
+    "  claimed_spawn TEXT,"                  /* process, if it has one here */
+    "  lease_ms INTEGER NOT NULL DEFAULT 0," /* of the claim */
+    "  held TEXT CHECK (held = 'process' OR held = 'machine'),"
+    "  held_spawn TEXT," /* the process that must be proven dead first */
+    "  created_at INTEGER NOT NULL,"
+    "  dispatched_at INTEGER," /* first time pending */
+    "  pending_at INTEGER,"
+    "  restarted_at INTEGER," /* its agent, because nobody attended */
+    "  acknowledged_at INTEGER,"
+    "  started_at INTEGER,"
+    "  progress_at INTEGER,"
+    "  suspended_at INTEGER,"
+    "  completed_at INTEGER,"
+    "  end_trigger TEXT,"
+    "  stop_reason_code TEXT,"
+    "  error TEXT,"
+    "  deliverable INTEGER," /* card */
+    "  note TEXT,"           /* the last progress */
+    "  look_at INTEGER,"
+    "  CHECK ((completed_at IS NULL) = (stop_reason_code IS NULL))"
+    ");"
+    "CREATE UNIQUE INDEX one_active_task ON tasks (conversation, role)"
+    "  WHERE status = 'pending' OR status = 'acknowledged' OR status = 'in_progress'"
+    "    OR status = 'suspended';"
+    "CREATE INDEX tasks_queued ON tasks (conversation, role, task) WHERE status = 'queued';"
+    "CREATE INDEX tasks_by_conversation ON tasks (conversation, task);"
+    "CREATE INDEX tasks_open ON tasks (conversation, task) WHERE completed_at IS NULL;"
+    "CREATE INDEX tasks_by_agent ON tasks (conversation, role, task);"
+    "CREATE INDEX tasks_by_status ON tasks (status, task);"
+    "CREATE INDEX look_for_tasks ON tasks (look_at, task) WHERE look_at IS NOT NULL;"
+
+    "CREATE TABLE agent_inbox ("
+    "  inbox INTEGER PRIMARY KEY,"
+    "  conversation INTEGER NOT NULL,"
+    "  role TEXT NOT NULL,"
+    "  type TEXT NOT NULL CHECK (type = 'turn' OR type = 'tool_result' OR type = 'timeout' OR "
+    "    type = 'stop' OR type = 'ui_action'),"
+    "  correlation_id TEXT NOT NULL,"
+    "  epoch INTEGER NOT NULL,"
+    "  status TEXT NOT NULL CHECK (status = 'pending' OR status = 'processing' OR status = "
+    "'consumed' OR "
+    "    status = 'skipped' OR status = 'error'),"
+    "  channel TEXT,"
+    "  payload TEXT NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  processed_at INTEGER,"
+    "  archived_at INTEGER"
+    ");"
+    "CREATE UNIQUE INDEX inbox_once ON agent_inbox (conversation, role, type, correlation_id, "
+    "epoch);"
+
+    "CREATE TABLE cards ("
+    "  card INTEGER PRIMARY KEY,"
+    "  type TEXT NOT NULL CHECK (type = 'task.deliverable' OR type = 'tool.call' OR "
+    "    type = 'tool.result'),"
+    "  conversation INTEGER NOT NULL,"
+    "  task INTEGER NOT NULL,"
+    "  content TEXT NOT NULL," /* JSON */
+    "  created_at INTEGER NOT NULL"
+    ");"
+    "CREATE INDEX cards_by_task ON cards (task, card);"
+    "CREATE INDEX cards_by_conversation ON cards (conversation, card);";
+
 const char *const schema_migrations[] = {
     version_1,
     version_2,
+    version_3,
 };
 
 const size_t schema_version_latest = ARRAY_LEN(schema_migrations);

@@ -23,7 +23,9 @@
       " window_started_at, last_seq, last_turn, last_closed_seq, turn_is_open, turn_is_cleared,"   \
       " turn_owner, turn_events, system_events, last_activity_at, created_at, updated_at,"         \
       " notice_given, blocked_at, notice_look_at, wall_clock_look_at, idle_look_at,"               \
-      " global_idle_look_at FROM conversations WHERE conversation = ?1")                           \
+      " global_idle_look_at, open_tasks, last_task_at FROM conversations WHERE conversation = ?1") \
+    X(CONVERSATION_TASKS, WRITE,                                                                   \
+      "UPDATE conversations SET open_tasks = ?2, last_task_at = ?3 WHERE conversation = ?1")       \
     X(CONVERSATION_LIST, READ,                                                                     \
       "SELECT conversation FROM conversations WHERE conversation > ?1"                             \
       " ORDER BY conversation LIMIT ?2")                                                           \
@@ -110,18 +112,64 @@
     X(AGENT_INSERT, WRITE,                                                                         \
       "INSERT INTO agents (conversation, role, position, kind, machine, desired)"                  \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                          \
-    X(AGENT_LIST, READ,                                                                            \
-      "SELECT role, kind, machine, desired, ensured, view FROM agents WHERE conversation = ?1"     \
-      " ORDER BY position")                                                                        \
+    X(AGENT_ROLES, READ,                                                                           \
+      "SELECT role FROM agents WHERE conversation = ?1 AND is_removed = 0 ORDER BY position")      \
     X(AGENT_ROLES_UP, READ,                                                                        \
-      "SELECT role FROM agents WHERE conversation = ?1 AND (ensured = 1 OR view = 'starting')"     \
+      "SELECT role FROM agents WHERE conversation = ?1 AND (ensured = 1 OR process = 'starting')"  \
       " ORDER BY position")                                                                        \
     X(AGENT_GET, READ,                                                                             \
-      "SELECT role, kind, machine, desired, ensured, view FROM agents"                             \
-      " WHERE conversation = ?1 AND role = ?2")                                                    \
+      "SELECT kind, machine, desired, ensured, process, view, turn_epoch, active_task,"            \
+      " connection_id, is_listening, last_seen_at, spawn_id, process_at, listener_spawn,"          \
+      " is_crashed, breaker_open, restart_count, restarts, restart_at, is_removed, view_at,"       \
+      " is_fenced FROM agents WHERE conversation = ?1 AND role = ?2")                              \
     X(AGENT_UPDATE, WRITE,                                                                         \
-      "UPDATE agents SET desired = ?3, ensured = ?4, view = ?5"                                    \
-      " WHERE conversation = ?1 AND role = ?2")                                                    \
+      "UPDATE agents SET desired = ?3, ensured = ?4, view = ?5, turn_epoch = ?6, active_task = ?7,"\
+      " connection_id = ?8, is_listening = ?9, last_seen_at = ?10, process = ?11, spawn_id = ?12," \
+      " process_at = ?13, listener_spawn = ?14, is_crashed = ?15, breaker_open = ?16,"             \
+      " restart_count = ?17, restarts = ?18, restart_at = ?19, kind = ?20, machine = ?21,"         \
+      " is_removed = ?22, view_at = ?23, is_fenced = ?24 WHERE conversation = ?1 AND role = ?2")   \
+    X(AGENT_LIST_RESTARTING, READ,                                                                 \
+      "SELECT conversation, role FROM agents WHERE restart_at IS NOT NULL"                         \
+      " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
+    X(AGENT_LIST_ON_MACHINE, READ,                                                                 \
+      "SELECT conversation, role FROM agents WHERE machine = ?4 AND process <> 'none'"             \
+      " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
+    X(AGENT_LIST_ALL, READ,                                                                        \
+      "SELECT conversation, role FROM agents WHERE (conversation, role) > (?1, ?2)"                \
+      " ORDER BY conversation, role LIMIT ?3")                                                     \
+    X(AGENT_LAST_POSITION, READ,                                                                   \
+      "SELECT MAX(position) FROM agents WHERE conversation = ?1")                                  \
+    X(FAILURE_INSERT, WRITE,                                                                       \
+      "INSERT INTO agent_failures (conversation, role, at) VALUES (?1, ?2, ?3)")                   \
+    X(FAILURE_COUNT, READ,                                                                         \
+      "SELECT COUNT(*) FROM agent_failures WHERE conversation = ?1 AND role = ?2 AND at > ?3")     \
+    X(FAILURE_CLEAR, WRITE, "DELETE FROM agent_failures WHERE conversation = ?1 AND role = ?2")    \
+    X(MACHINE_PUT, WRITE,                                                                          \
+      "INSERT INTO machines (machine, instance, hostname, boot_id, kinds, is_online,"              \
+      " registered_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (machine) DO UPDATE"        \
+      " SET instance = ?2, hostname = ?3, boot_id = ?4, kinds = ?5, is_online = ?6,"               \
+      " registered_at = ?7")                                                                       \
+    X(MACHINE_LIST, SCAN,                                                                          \
+      "SELECT machine, instance, hostname, boot_id, kinds, is_online, registered_at"               \
+      " FROM machines ORDER BY registered_at, machine")                                            \
+    X(PROCESS_INSERT, WRITE,                                                                       \
+      "INSERT INTO processes (spawn_id, conversation, role, machine, pid, start_time, started_at)" \
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (spawn_id) DO NOTHING")                    \
+    X(PROCESS_GET, READ,                                                                           \
+      "SELECT machine, pid, started_at, ended_at, exit_code, exit_signal FROM processes"           \
+      " WHERE spawn_id = ?1")                                                                      \
+    X(PROCESS_OPEN_ON, READ,                                                                       \
+      "SELECT spawn_id FROM processes WHERE machine = ?1 AND ended_at IS NULL AND spawn_id > ?2"   \
+      " ORDER BY spawn_id LIMIT ?3")                                                               \
+    X(PROCESS_END, WRITE,                                                                          \
+      "UPDATE processes SET ended_at = ?2, exit_code = ?3, exit_signal = ?4"                       \
+      " WHERE spawn_id = ?1 AND ended_at IS NULL")                                                 \
+    X(AGENT_LIST_SEEN, SCAN,                                                                       \
+      "SELECT conversation, role FROM agents WHERE last_seen_at > 0"                               \
+      " ORDER BY conversation, role LIMIT ?1")                                                     \
+    X(AGENT_LIST_LISTENING, READ,                                                                  \
+      "SELECT conversation, role FROM agents WHERE is_listening = 1"                               \
+      " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
     X(AGENT_LIST_ENSURED, READ,                                                                    \
       "SELECT conversation, role FROM agents WHERE ensured = 1"                                    \
       " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
@@ -134,12 +182,53 @@
       " AND type <> 'stop-agent' AND closed_at IS NULL")                                           \
     X(COMMAND_LAST_TAKEN, READ,                                                                    \
       "SELECT spawn_id, EXISTS (SELECT 1 FROM machine_commands e WHERE e.spawn_id = s.spawn_id"    \
-      " AND e.type = 'stop-agent' AND e.status = 'done') FROM machine_commands s"                  \
+      " AND e.type = 'stop-agent' AND e.status = 'done')"                                          \
+      " OR EXISTS (SELECT 1 FROM processes p WHERE p.spawn_id = s.spawn_id"                        \
+      " AND p.ended_at IS NOT NULL) FROM machine_commands s"                                       \
       " WHERE conversation = ?1 AND role = ?2 AND type <> 'stop-agent'"                            \
       " AND delivered_at IS NOT NULL ORDER BY command DESC LIMIT 1")                               \
     X(COMMAND_FAIL, WRITE,                                                                         \
       "UPDATE machine_commands SET status = 'failed', outcome = ?2, closed_at = ?3"                \
       " WHERE command = ?1 AND closed_at IS NULL")                                                 \
+    X(COMMAND_OF_SPAWN, READ,                                                                      \
+      "SELECT command, conversation, role, closed_at, machine FROM machine_commands"               \
+      " WHERE spawn_id = ?1 AND type <> 'stop-agent'")                                             \
+    X(COMMAND_SET, WRITE,                                                                          \
+      "UPDATE machine_commands SET status = ?2, closed_at = ?3, outcome = ?4 WHERE command = ?1")  \
+    X(COMMAND_DELIVER, WRITE,                                                                      \
+      "UPDATE machine_commands SET status = CASE WHEN status = 'pending' THEN 'delivered'"         \
+      " ELSE status END, delivered_at = COALESCE(delivered_at, ?2), machine = ?3"                  \
+      " WHERE command = ?1")                                                                       \
+    X(COMMAND_CLOSE_STOPS, WRITE,                                                                  \
+      "UPDATE machine_commands SET status = 'done', closed_at = ?2 WHERE spawn_id = ?1"            \
+      " AND type = 'stop-agent' AND closed_at IS NULL")                                            \
+    X(COMMAND_HAS_STOP, READ,                                                                      \
+      "SELECT 1 FROM machine_commands WHERE spawn_id = ?1 AND type = 'stop-agent' LIMIT 1")        \
+    X(COMMAND_OPEN_ON_MACHINE, READ,                                                               \
+      "SELECT command, type, conversation, role, kind, machine, spawn_id, status, reason,"         \
+      " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
+      " WHERE machine = ?1 AND closed_at IS NULL AND command > ?2"                                 \
+      " AND (?4 = 1 OR status = 'pending') ORDER BY command LIMIT ?3")                             \
+    X(COMMAND_OPEN_NOWHERE, READ,                                                                  \
+      "SELECT command, kind FROM machine_commands WHERE machine IS NULL AND closed_at IS NULL"     \
+      " AND command > ?1 ORDER BY command LIMIT ?2")                                               \
+    X(COMMAND_ASSIGN, WRITE,                                                                       \
+      "UPDATE machine_commands SET machine = ?2, deadline_at = ?3 WHERE command = ?1")             \
+    X(COMMAND_SEND_AGAIN, WRITE,                                                                   \
+      "UPDATE machine_commands SET status = 'pending', deadline_at = ?2 WHERE command = ?1")       \
+    X(COMMAND_EXPIRE_ON, WRITE,                                                                    \
+      "UPDATE machine_commands SET status = 'expired', outcome = 'machine_offline',"               \
+      " closed_at = ?2 WHERE machine = ?1 AND closed_at IS NULL")                                  \
+    X(COMMAND_GET, READ,                                                                           \
+      "SELECT type, conversation, role, spawn_id, closed_at, deadline_at, machine"                 \
+      " FROM machine_commands WHERE command = ?1")                                                 \
+    X(LOOK_DUE_COMMAND, READ,                                                                      \
+      "SELECT command, deadline_at FROM machine_commands WHERE closed_at IS NULL"                  \
+      " AND machine IS NOT NULL AND deadline_at < ?1 AND (deadline_at, command) > (?2, ?3)"        \
+      " ORDER BY deadline_at, command LIMIT ?4")                                                   \
+    X(LOOK_NEXT_COMMAND, READ,                                                                     \
+      "SELECT MIN(deadline_at) + 1 FROM machine_commands WHERE closed_at IS NULL"                  \
+      " AND machine IS NOT NULL AND deadline_at >= ?1")                                            \
     X(COMMAND_HAS_OPEN_START, READ,                                                                \
       "SELECT 1 FROM machine_commands WHERE conversation = ?1 AND type <> 'stop-agent'"            \
       " AND closed_at IS NULL LIMIT 1")                                                            \
@@ -160,6 +249,64 @@
       " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
       " WHERE conversation = ?5 AND command > ?1 AND (?3 IS NULL OR machine = ?3)"                 \
       " AND (?4 IS NULL OR status = ?4) ORDER BY command LIMIT ?2")                                \
+    X(TASK_INSERT, WRITE,                                                                          \
+      "INSERT INTO tasks (task, conversation, role, status, content, channel, epoch, attempts,"    \
+      " created_at) VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, ?6)")                              \
+    X(TASK_GET, READ,                                                                              \
+      "SELECT conversation, role, status, channel, epoch, attempts, claimed_by, lease_ms, held,"   \
+      " created_at, dispatched_at, pending_at, restarted_at, acknowledged_at, started_at,"         \
+      " progress_at, suspended_at, completed_at, end_trigger, stop_reason_code, deliverable,"      \
+      " look_at, claimed_spawn, held_spawn FROM tasks WHERE task = ?1")                            \
+    X(TASK_TEXTS, READ, "SELECT content, error, note FROM tasks WHERE task = ?1")                  \
+    X(TASK_UPDATE, WRITE,                                                                          \
+      "UPDATE tasks SET status = ?2, epoch = ?3, attempts = ?4, claimed_by = ?5, lease_ms = ?6,"   \
+      " held = ?7, dispatched_at = ?8, pending_at = ?9, restarted_at = ?10, acknowledged_at = ?11,"\
+      " started_at = ?12, progress_at = ?13, suspended_at = ?14, completed_at = ?15,"              \
+      " end_trigger = ?16, stop_reason_code = ?17, deliverable = ?18, look_at = ?19,"              \
+      " claimed_spawn = ?20, held_spawn = ?21 WHERE task = ?1")                                    \
+    X(TASK_LOOK_UPDATE, WRITE, "UPDATE tasks SET look_at = ?2 WHERE task = ?1")                    \
+    X(TASK_ERROR_UPDATE, WRITE, "UPDATE tasks SET error = ?2 WHERE task = ?1")                     \
+    X(TASK_NOTE_UPDATE, WRITE, "UPDATE tasks SET note = ?2 WHERE task = ?1")                       \
+    X(TASK_NEXT_QUEUED, READ,                                                                      \
+      "SELECT task FROM tasks WHERE conversation = ?1 AND role = ?2 AND status = 'queued'"         \
+      " ORDER BY task LIMIT 1")                                                                    \
+    X(TASK_OPEN, READ,                                                                             \
+      "SELECT task FROM tasks WHERE conversation = ?1 AND completed_at IS NULL AND task > ?2"      \
+      " ORDER BY task LIMIT ?3")                                                                   \
+    X(TASK_LAST, READ, "SELECT MAX(task) FROM tasks")                                              \
+    X(TASK_LIST, READ, "SELECT task FROM tasks WHERE task > ?1 ORDER BY task LIMIT ?2")            \
+    X(TASK_LIST_OF_CONVERSATION, READ,                                                             \
+      "SELECT task FROM tasks WHERE conversation = ?3 AND task > ?1 ORDER BY task LIMIT ?2")       \
+    X(TASK_LIST_OF_AGENT, READ,                                                                    \
+      "SELECT task FROM tasks WHERE conversation = ?3 AND role = ?4 AND task > ?1"                 \
+      " ORDER BY task LIMIT ?2")                                                                   \
+    X(TASK_LIST_BY_STATUS, READ,                                                                   \
+      "SELECT task FROM tasks WHERE status = ?3 AND task > ?1 ORDER BY task LIMIT ?2")             \
+    X(LOOK_DUE_TASK, READ,                                                                         \
+      "SELECT task, look_at FROM tasks WHERE look_at <= ?1 AND (look_at, task) > (?2, ?3)"         \
+      " ORDER BY look_at, task LIMIT ?4")                                                          \
+    X(LOOK_NEXT_TASK, READ, "SELECT MIN(look_at) FROM tasks WHERE look_at > ?1")                   \
+    X(INBOX_INSERT, WRITE,                                                                         \
+      "INSERT INTO agent_inbox (inbox, conversation, role, type, correlation_id, epoch, status,"   \
+      " channel, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?9)")     \
+    X(INBOX_MOVE, WRITE,                                                                           \
+      "UPDATE agent_inbox SET status = ?6, processed_at = COALESCE(processed_at, ?7),"             \
+      " archived_at = ?8 WHERE conversation = ?1 AND role = ?2 AND type = ?3"                      \
+      " AND correlation_id = ?4 AND epoch = ?5")                                                   \
+    X(INBOX_SET_EPOCH, WRITE,                                                                      \
+      "UPDATE agent_inbox SET epoch = ?6 WHERE conversation = ?1 AND role = ?2 AND type = ?3"      \
+      " AND correlation_id = ?4 AND epoch = ?5")                                                   \
+    X(INBOX_LAST, READ, "SELECT MAX(inbox) FROM agent_inbox")                                      \
+    X(CARD_INSERT, WRITE,                                                                          \
+      "INSERT INTO cards (card, type, conversation, task, content, created_at)"                    \
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                          \
+    X(CARD_LAST, READ, "SELECT MAX(card) FROM cards")                                              \
+    X(CARD_GET, READ,                                                                              \
+      "SELECT card, type, conversation, task, content, created_at FROM cards WHERE card = ?1")     \
+    X(CARD_LIST_OF_CONVERSATION, READ,                                                             \
+      "SELECT card, type, conversation, task, content, created_at FROM cards"                      \
+      " WHERE conversation = ?1 AND (?2 IS NULL OR task = ?2) AND (?3 IS NULL OR type = ?3)"       \
+      " AND card > ?4 ORDER BY card LIMIT ?5")                                                     \
     X(CURSOR_GET, READ, "SELECT id FROM cursors WHERE name = ?1")                                  \
     X(CURSOR_PUT, WRITE, "UPDATE cursors SET id = ?2 WHERE name = ?1")                             \
     X(EVENT_INSERT, WRITE,                                                                         \
@@ -213,10 +360,13 @@
       " ORDER BY created_at LIMIT ?2)")                                                            \
     X(TOKEN_INSERT, WRITE,                                                                         \
       "INSERT INTO tokens (token, hash, scope, conversation, role, machine, created_at,"           \
-      " expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                                      \
+      " expires_at, spawn_id) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")                        \
     X(TOKEN_LIST, SCAN,                                                                            \
-      "SELECT token, hash, scope, conversation, role, machine, created_at, expires_at, revoked_at" \
-      " FROM tokens ORDER BY token")                                                               \
+      "SELECT token, hash, scope, conversation, role, machine, created_at, expires_at, revoked_at,"\
+      " spawn_id FROM tokens ORDER BY token")                                                      \
+    X(TOKEN_EXPIRE_OF_SPAWN, WRITE, "UPDATE tokens SET expires_at = ?2 WHERE spawn_id = ?1")       \
+    X(TOKEN_PRUNE, WRITE,                                                                          \
+      "DELETE FROM tokens WHERE spawn_id IS NOT NULL AND expires_at < ?1")                         \
     X(TOKEN_REVOKE, WRITE,                                                                         \
       "UPDATE tokens SET revoked_at = ?2 WHERE token = ?1 AND revoked_at IS NULL")                 \
     X(TOKEN_GET, READ, "SELECT revoked_at FROM tokens WHERE token = ?1")                           \

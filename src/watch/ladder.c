@@ -22,9 +22,16 @@
 #include "base/fail_point.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "domain/agent.h"
+#include "domain/process.h"
 #include "domain/append.h"
+#include "domain/command.h"
 #include "domain/conversation.h"
 #include "domain/head.h"
+#include "domain/lease.h"
+#include "domain/machine.h"
+#include "domain/participant.h"
+#include "domain/task.h"
 #include "domain/work.h"
 
 /* ---- moves ---- */
@@ -39,8 +46,9 @@ static int append_advisory(struct work *w, const struct head *h, enum rule_id ru
 }
 
 /* conversation.idle, conversation.global_idle: the advisory and the end, together or not at all. */
-static int cancel_idle(struct work *w, struct head *h, enum rule_id rule, struct err *err)
+static int cancel_idle(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
+    struct head *h = s->head;
     const bool is_global = rule == RULE_GLOBAL_IDLE;
     const char *reason = is_global ? "global_idle_timeout" : "idle_timeout";
     char last_event[CLOCK_ISO_BYTES];
@@ -68,14 +76,15 @@ static int cancel_idle(struct work *w, struct head *h, enum rule_id rule, struct
 }
 
 /* session.wall_clock: no end, but nothing more is written until somebody resumes it. */
-static int block(struct work *w, struct head *h, enum rule_id rule, struct err *err)
+static int block(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
-    return conversation_block(w, h, rule_limit(rule, w->options, h) / 1000, err);
+    return conversation_block(w, s->head, rule_limit(rule, w->options, s->head) / 1000, err);
 }
 
 /* session.wall_clock_notice: says so once per window. */
-static int give_notice(struct work *w, struct head *h, enum rule_id rule, struct err *err)
+static int give_notice(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
+    struct head *h = s->head;
     char started[CLOCK_ISO_BYTES], blocks[CLOCK_ISO_BYTES];
     int64_t budget_ms = rule_limit(RULE_WALL_CLOCK, w->options, h);
     clock_iso(h->window_started_ms, started);
@@ -96,12 +105,152 @@ static int give_notice(struct work *w, struct head *h, enum rule_id rule, struct
     return r < 0 ? r : work_note_rule(w, h->conversation, &e, rule, err);
 }
 
+/* participant.expire */
+static int expire(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    (void)rule;
+    return participant_expire(w, s->agent, err);
+}
+
+/* agent.exited: the wait is over. */
+static int start_again(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    agent_edit(w, s->agent);
+    s->agent->restart_ms = 0;
+    w->fired[rule]++;
+    int r = agent_store(w, s->agent, rule_name(rule), err);
+    return r < 0 ? r : agent_bring_up(w, s->agent, rule_name(rule), err);
+}
+
+static int expire_command(struct work *w, const struct subject *s, enum rule_id rule,
+                          struct err *err)
+{
+    (void)rule;
+    return command_expire(w, s->command, err);
+}
+
+static int go_offline(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    (void)rule;
+    return machine_move(w, s->machine, err);
+}
+
+/* What a rule saw of a task, and its limit: JSON members. */
+static struct str evidence(struct work *w, const struct task *t, enum rule_id rule)
+{
+    char until[CLOCK_ISO_BYTES], pending[CLOCK_ISO_BYTES];
+    clock_iso(task_active_until_ms(w, t), until);
+    clock_iso(t->pending_ms, pending);
+    return arena_printf(
+        &w->arena,
+        "\"status\":\"%s\",\"pendingAt\":\"%s\",\"activeUntil\":%s%s%s,"
+        "\"limit\":%lld",
+        task_status_name(t->status), pending, t->beat_ms ? "\"" : "", t->beat_ms ? until : "null",
+        t->beat_ms ? "\"" : "",
+        (long long)(rule == RULE_TASK_ORPHANED ? t->lease_ms : rule_task_limit(rule, w->options)));
+}
+
+/* While its old process may live, work is not handed to another (P21). */
+static int hold_of(struct work *w, const struct task *t, enum task_held *ret, struct err *err)
+{
+    struct agent *a;
+    bool may_live = false;
+    int r = agent_get(w, t->conversation, str_of(t->role), &a, err);
+    if (r == 0)
+        r = process_may_live(w, t->claimed_spawn, &may_live, err);
+    *ret = !may_live ? HELD_NOT : a->process == PROCESS_UNKNOWN ? HELD_MACHINE : HELD_PROCESS;
+    return r;
+}
+
+static int move_task(struct work *w, struct task *t, enum task_trigger trigger,
+                     enum stop_reason stop_reason, enum rule_id rule, struct err *err)
+{
+    struct task_move m = TASK_MOVE(trigger);
+    m.stop_reason = stop_reason;
+    int r = hold_of(w, t, &m.held, err);
+    if (r < 0)
+        return r;
+    if (m.held != HELD_NOT)
+        m.held_spawn = arena_str(&w->arena, str_of(t->claimed_spawn));
+    m.rule = rule_name(rule);
+    m.evidence = evidence(w, t, rule);
+    w->fired[rule]++;
+    return task_move(w, t, &m, err);
+}
+
+static int restart(struct work *w, const struct task *t, enum rule_id rule, struct err *err)
+{
+    struct agent *a;
+    int r = agent_get(w, t->conversation, str_of(t->role), &a, err);
+    return r < 0 ? r : agent_replace(w, a, rule_name(rule), err);
+}
+
+/* task.acknowledged, task.orphaned: back to pending, an attempt is lost. */
+static int take_back(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    struct task *t = s->task;
+    int r =
+        move_task(w, t, rule == RULE_TASK_ORPHANED ? TRIGGER_RECOVER : TRIGGER_RECOVER_ACKNOWLEDGED,
+                  STOP_REASON_NONE, rule, err);
+    bool is_given_up = t->attempts >= rule_task_limit(RULE_TASK_EXHAUSTED, w->options);
+    return r < 0 || is_given_up ? r : restart(w, t, rule, err);
+}
+
+/* task.unattended: one start of its agent; the clock begins anew. */
+static int attend(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    struct task *t = s->task;
+    struct str data =
+        arena_printf(&w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",%.*s}", (long long)t->task,
+                     (long long)t->conversation, t->role, STR_ARG(evidence(w, t, rule)));
+    struct event e;
+    int r = append_system(w, t->conversation, "system-watchdog", "watch.task.unattended", data,
+                          NULL, &e, err);
+    if (r == 0)
+        r = work_note_rule(w, t->conversation, &e, rule, err);
+    if (r == 0)
+        r = task_note_restart(w, t, err);
+    return r < 0 ? r : restart(w, t, rule, err);
+}
+
+static int append_terminated(struct work *w, const struct task *t, int64_t epoch, struct err *err)
+{
+    struct str data = arena_printf(
+        &w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",\"reason\":\"%s\",\"epoch\":%lld}",
+        (long long)t->task, (long long)t->conversation, t->role, stop_reason_name(t->stop_reason),
+        (long long)epoch);
+    struct event e;
+    return append_system(w, t->conversation, "system-watchdog", "agent.force_terminated", data,
+                         NULL, &e, err);
+}
+
+/* The rules that end a task. */
+static int reap(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    static const struct {
+        enum rule_id rule;
+        enum task_trigger trigger;
+        enum stop_reason reason;
+    } ends[] = {
+        {RULE_DISPATCH_REAP, TRIGGER_DISPATCH_TIMEOUT, STOP_DISPATCH_TIMEOUT},
+        {RULE_RUNNING_REAP, TRIGGER_REAP_TIMEOUT, STOP_REAPED},
+        {RULE_TASK_EXHAUSTED, TRIGGER_ATTEMPTS_EXHAUSTED, STOP_ATTEMPTS_EXHAUSTED},
+        {RULE_TASK_MAX_SECONDS, TRIGGER_DEADLINE_EXCEEDED, STOP_TASK_DEADLINE},
+    };
+    size_t i = 0;
+    while (ends[i].rule != rule)
+        REQUIRE(++i < ARRAY_LEN(ends));
+    int64_t epoch = s->task->epoch;
+    int r = move_task(w, s->task, ends[i].trigger, ends[i].reason, rule, err);
+    return r < 0 ? r : append_terminated(w, s->task, epoch, err);
+}
+
 /* ---- the table ---- */
 
 // clang-format off
 const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_WALL_CLOCK_NOTICE] = {
-        .rung = RUNG_RING, .seed = "003", .find = SQL_LOOK_DUE_NOTICE, .next = SQL_LOOK_NEXT_NOTICE,
+        .rung = RUNG_RING, .seed = "003", .next = SQL_LOOK_NEXT_NOTICE,
         .key = "runtime_controls.session_wall_clock_seconds", .unit_ms = 1000,
         .own = "runtime_controls.session_wall_clock_seconds",
         .due = "active, and 80 % of the window's budget is used",
@@ -109,7 +258,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .event = "`runtime.watchdog.notice`",
         .act = give_notice},
     [RULE_WALL_CLOCK] = {
-        .rung = RUNG_CANCEL, .seed = "003", .find = SQL_LOOK_DUE_WALL_CLOCK, .next = SQL_LOOK_NEXT_WALL_CLOCK,
+        .rung = RUNG_CANCEL, .seed = "003", .next = SQL_LOOK_NEXT_WALL_CLOCK,
         .key = "runtime_controls.session_wall_clock_seconds", .unit_ms = 1000,
         .own = "runtime_controls.session_wall_clock_seconds",
         .due = "active, and the window is older than its budget; unwatched time counts",
@@ -117,7 +266,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .event = "`runtime.watchdog.cancel`",
         .act = block},
     [RULE_IDLE] = {
-        .rung = RUNG_CANCEL, .seed = "000", .find = SQL_LOOK_DUE_IDLE, .next = SQL_LOOK_NEXT_IDLE,
+        .rung = RUNG_CANCEL, .seed = "000", .next = SQL_LOOK_NEXT_IDLE,
         .key = "watchdog.idle_ms", .unit_ms = 1,
         .own = "watchdog.idleMs",
         .due = "active, a turn is open, and nobody has written for the limit of watched time",
@@ -125,7 +274,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .event = "`idle_timeout`, then the terminal message",
         .act = cancel_idle},
     [RULE_GLOBAL_IDLE] = {
-        .rung = RUNG_CANCEL, .seed = "000", .find = SQL_LOOK_DUE_GLOBAL_IDLE, .next = SQL_LOOK_NEXT_GLOBAL_IDLE,
+        .rung = RUNG_CANCEL, .seed = "000", .next = SQL_LOOK_NEXT_GLOBAL_IDLE,
         .key = "watchdog.global_idle_ms", .unit_ms = 1,
         .own = "watchdog.globalIdleMs",
         .due = "active, no turn is open, and nobody has written for the limit of watched time",
@@ -139,6 +288,83 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .due = "a message closes the last turn that is allowed",
         .does = "ends it in the transaction of that message: canceled, `max_turns`",
         .event = "the terminal message"},
+    [RULE_MACHINE_OFFLINE] = {
+        .rung = RUNG_RING, .seed = "001",
+        .key = "machine.ttl_seconds", .unit_ms = 1000,
+        .due = "a machine has not polled for the limit of watched time",
+        .does = "offline; what is known of its processes becomes unknown, and their work is held; after `machine.fence_seconds` more it is given to others",
+        .event = "`machine.offline` in conversation 0",
+        .act = go_offline},
+    [RULE_AGENT_EXITED] = {
+        .rung = RUNG_RESTART, .seed = "001",
+        .key = "restart.backoff_first_ms", .unit_ms = 1,
+        .due = "its process failed or ended unasked, and the wait before the next start is over",
+        .does = "starts it again, unless nobody wants it any more; too many failures open the breaker",
+        .event = "`agent.state`",
+        .act = start_again},
+    [RULE_COMMAND_EXPIRED] = {
+        .rung = RUNG_RESTART, .seed = "001", .next = SQL_LOOK_NEXT_COMMAND,
+        .key = "restart.command_deadline_seconds", .unit_ms = 1000,
+        .due = "a start or stop was not confirmed by its deadline, and its machine is online",
+        .does = "a start is closed, counted as a failure and tried again; a stop is sent again",
+        .event = "`agent.state`",
+        .act = expire_command},
+    [RULE_PARTICIPANT_EXPIRE] = {
+        .rung = RUNG_RECLAIM, .seed = "001",
+        .key = "liveness.ttl_seconds", .unit_ms = 1000,
+        .due = "the listener has not beaten for the limit of watched time",
+        .does = "disconnected; if a task waits for it and no process of it is known, it is started",
+        .event = "`watch.participant.expire`",
+        .act = expire},
+    [RULE_TASK_ACKNOWLEDGED] = {
+        .rung = RUNG_RECLAIM, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
+        .key = "liveness.acknowledged_timeout_seconds", .unit_ms = 1000,
+        .due = "claimed and not started for the limit, and the worker lease is over",
+        .does = "back to pending with a new epoch, an attempt lost; its agent is started",
+        .event = "`watch.task.acknowledged`",
+        .act = take_back},
+    [RULE_TASK_ORPHANED] = {
+        .rung = RUNG_RECLAIM, .seed = "001",
+        .key = "liveness.active_ttl_seconds", .unit_ms = 1000,
+        .due = "in progress, and the worker lease is over",
+        .does = "back to pending with a new epoch, an attempt lost; its agent is started",
+        .event = "`watch.task.orphaned`",
+        .act = take_back},
+    [RULE_TASK_UNATTENDED] = {
+        .rung = RUNG_RESTART, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
+        .key = "liveness.pending_timeout_seconds", .unit_ms = 1000,
+        .due = "pending, and nobody has listened for the limit",
+        .does = "one start of its agent, unless a person stopped it",
+        .event = "`watch.task.unattended`",
+        .act = attend},
+    [RULE_DISPATCH_REAP] = {
+        .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
+        .key = "pmo.dispatched_timeout_seconds", .unit_ms = 1000,
+        .due = "pending or claimed, and not started for the limit",
+        .does = "ends it: timeout, `dispatch_timeout`; the next in the queue is dispatched",
+        .event = "`agent.task`, `agent.force_terminated`",
+        .act = reap},
+    [RULE_RUNNING_REAP] = {
+        .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
+        .key = "pmo.active_reap_seconds", .unit_ms = 1000,
+        .due = "in progress, and no progress for the limit, alive or not",
+        .does = "ends it: failed, `timeout_reaped_by_watchdog`; the next in the queue is dispatched",
+        .event = "`agent.task`, `agent.force_terminated`",
+        .act = reap},
+    [RULE_TASK_EXHAUSTED] = {
+        .rung = RUNG_REAP, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
+        .key = "liveness.max_attempts", .unit_ms = 1,
+        .due = "pending, and as many attempts were lost",
+        .does = "ends it: failed, `attempts_exhausted`",
+        .event = "`agent.task`, `agent.force_terminated`",
+        .act = reap},
+    [RULE_TASK_MAX_SECONDS] = {
+        .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
+        .key = "task.max_seconds", .unit_ms = 1000,
+        .due = "the limit has passed since it was first dispatched, or since the window began; unwatched time counts",
+        .does = "ends it: failed, `task_deadline_exceeded`",
+        .event = "`agent.task`, `agent.force_terminated`",
+        .act = reap},
 };
 // clang-format on
 
@@ -171,10 +397,32 @@ enum rule_id ladder_first_due(const struct options *o, const struct gaps *g, con
 
 /* ---- the engine ---- */
 
-/* A row that a query has named. */
+/* Where what may be due is found: indexes in the store, and the leases in memory. */
+enum kind { OF_CONVERSATION, OF_TASK, OF_LISTENER, OF_RESTART, OF_MACHINE, OF_COMMAND };
+
+static const struct source {
+    enum kind kind;
+    enum rule_id rule; /* that it is for; RULE_COUNT: several */
+    enum statement find, next;
+} sources[] = {
+    {OF_CONVERSATION, RULE_WALL_CLOCK_NOTICE, SQL_LOOK_DUE_NOTICE, SQL_LOOK_NEXT_NOTICE},
+    {OF_CONVERSATION, RULE_WALL_CLOCK, SQL_LOOK_DUE_WALL_CLOCK, SQL_LOOK_NEXT_WALL_CLOCK},
+    {OF_CONVERSATION, RULE_IDLE, SQL_LOOK_DUE_IDLE, SQL_LOOK_NEXT_IDLE},
+    {OF_CONVERSATION, RULE_GLOBAL_IDLE, SQL_LOOK_DUE_GLOBAL_IDLE, SQL_LOOK_NEXT_GLOBAL_IDLE},
+    {OF_TASK, RULE_COUNT, SQL_LOOK_DUE_TASK, SQL_LOOK_NEXT_TASK},
+    {OF_COMMAND, RULE_COMMAND_EXPIRED, SQL_LOOK_DUE_COMMAND, SQL_LOOK_NEXT_COMMAND},
+};
+enum { SOURCES = ARRAY_LEN(sources), PAGES = SOURCES + 1 };
+
+/* Something that may be due. */
 struct nominee {
-    int64_t conversation, due_ms;
+    enum kind kind;
+    int64_t key; /* number of the conversation or task */
+    struct agent *agent;
+    struct machine *machine;
+    int64_t due_ms;
     enum rule_id rule;
+    bool is_by_lease; /* its entry among the leases was taken */
 };
 
 struct ladder {
@@ -185,8 +433,8 @@ struct ladder {
         int64_t horizon_ms;
         struct {
             bool is_done;
-            int64_t look_ms, conversation; /* the last row seen */
-        } at[TIMED_RULE_COUNT];
+            int64_t look_ms, key; /* the last row seen */
+        } at[SOURCES];
         struct pass so_far;
     } pass;
     struct pass last_pass;
@@ -196,7 +444,7 @@ struct ladder {
     struct ladder_stats stats;
     int64_t last_run_ms[RULE_COUNT];
     /* of this tick, told when it is committed */
-    struct nominee moved[TIMED_RULE_COUNT * LADDER_PAGE_ROWS];
+    struct nominee moved[PAGES * LADDER_PAGE_ROWS];
     size_t moved_count;
     bool pass_ended;
 };
@@ -243,7 +491,7 @@ int64_t ladder_next_due_ms(const struct ladder *l)
 {
     if (l->pass.is_active || !l->has_begun)
         return INT64_MIN;
-    return l->work->next_look_ms;
+    return MIN(l->work->next_look_ms, leases_next_ms(&l->work->leases));
 }
 
 int64_t ladder_next_ms(const struct ladder *l)
@@ -253,6 +501,12 @@ int64_t ladder_next_ms(const struct ladder *l)
     return MIN(due_ms, cadence_ms);
 }
 
+static bool is_source_of(const struct source *s, enum rule_id only)
+{
+    return only == RULE_COUNT || s->rule == only ||
+           (s->kind == OF_TASK && only >= FIRST_TASK_RULE && only <= LAST_TASK_RULE);
+}
+
 static void begin_pass(struct ladder *l, enum rule_id only, bool is_asked_for)
 {
     memset(&l->pass, 0, sizeof l->pass);
@@ -260,9 +514,9 @@ static void begin_pass(struct ladder *l, enum rule_id only, bool is_asked_for)
     l->pass.is_asked_for = is_asked_for;
     l->pass.only = only;
     l->pass.horizon_ms = l->work->now_ms;
-    for (enum rule_id rule = 0; rule < TIMED_RULE_COUNT; rule++) {
-        l->pass.at[rule].look_ms = INT64_MIN;
-        l->pass.at[rule].is_done = only != RULE_COUNT && only != rule;
+    for (int i = 0; i < SOURCES; i++) {
+        l->pass.at[i].look_ms = INT64_MIN;
+        l->pass.at[i].is_done = !is_source_of(&sources[i], only);
     }
     if (only != RULE_COUNT)
         return;
@@ -279,38 +533,238 @@ bool ladder_begin_pass(struct ladder *l, enum rule_id only)
     return true;
 }
 
-/* One page of what a rule should look at. Returns the number of rows, or an error. */
-static int nominate(struct ladder *l, enum rule_id rule, struct nominee *ret, struct err *err)
+/* For the time until it is known which one is due. */
+static enum rule_id first_rule_of(const struct source *s)
 {
-    struct query *q = store_query(l->work->store, ladder_rules[rule].find);
+    return s->rule == RULE_COUNT ? FIRST_TASK_RULE : s->rule;
+}
+
+static void note_run(struct ladder *l, const struct source *s)
+{
+    enum rule_id first = s->rule == RULE_COUNT ? FIRST_TASK_RULE : s->rule,
+                 last = s->rule == RULE_COUNT ? LAST_TASK_RULE : s->rule;
+    for (enum rule_id rule = first; rule <= last; rule++)
+        l->last_run_ms[rule] = l->work->now_ms;
+}
+
+/* One page of what a source has. Returns the number of rows, or an error. */
+static int nominate(struct ladder *l, int source, struct nominee *ret, struct err *err)
+{
+    struct query *q = store_query(l->work->store, sources[source].find);
     query_int(q, 1, l->pass.horizon_ms);
-    query_int(q, 2, l->pass.at[rule].look_ms);
-    query_int(q, 3, l->pass.at[rule].conversation);
+    query_int(q, 2, l->pass.at[source].look_ms);
+    query_int(q, 3, l->pass.at[source].key);
     query_int(q, 4, LADDER_PAGE_ROWS);
     int n = 0, r;
     while ((r = query_step(q, err)) == STORE_ROW) {
-        l->pass.at[rule].conversation = query_get_int(q, 0);
-        l->pass.at[rule].look_ms = query_get_int(q, 1);
-        ret[n++] = (struct nominee){.conversation = l->pass.at[rule].conversation,
-                                    .due_ms = l->pass.at[rule].look_ms,
-                                    .rule = rule};
+        l->pass.at[source].key = query_get_int(q, 0);
+        l->pass.at[source].look_ms = query_get_int(q, 1);
+        ret[n++] = (struct nominee){.kind = sources[source].kind,
+                                    .key = l->pass.at[source].key,
+                                    .due_ms = l->pass.at[source].look_ms,
+                                    .rule = first_rule_of(&sources[source])};
     }
-    l->pass.at[rule].is_done = n < LADDER_PAGE_ROWS;
-    l->pass.so_far.checked += n;
-    l->stats.checked += (uint64_t)n;
-    l->last_run_ms[rule] = l->work->now_ms;
+    l->pass.at[source].is_done = n < LADDER_PAGE_ROWS;
+    note_run(l, &sources[source]);
     return r < 0 ? r : n;
+}
+
+/* A listener's entry that is its newest one: others are left over from leases that ended. */
+static bool take_listener(struct ladder *l, const struct lease *lease, struct nominee *ret)
+{
+    struct agent *a = NULL;
+    while ((a = agent_next_of_key(l->work, lease->key, a))) {
+        if (a->look_ms != lease->look_ms)
+            continue;
+        a->look_ms = INT64_MAX;
+        *ret = (struct nominee){.kind = OF_LISTENER,
+                                .key = a->conversation,
+                                .agent = a,
+                                .due_ms = lease->look_ms,
+                                .rule = RULE_PARTICIPANT_EXPIRE,
+                                .is_by_lease = true};
+        return true;
+    }
+    return false;
+}
+
+static bool take_worker(struct ladder *l, const struct lease *lease, struct nominee *ret)
+{
+    struct task *t = map_get(&l->work->tasks, lease->key);
+    if (!t || t->lease_look_ms != lease->look_ms)
+        return false;
+    t->lease_look_ms = INT64_MAX;
+    *ret = (struct nominee){.kind = OF_TASK,
+                            .key = lease->key,
+                            .due_ms = lease->look_ms,
+                            .rule = RULE_TASK_ORPHANED,
+                            .is_by_lease = true};
+    return true;
+}
+
+static bool take_restart(struct ladder *l, const struct lease *lease, struct nominee *ret)
+{
+    struct agent *a = NULL;
+    while ((a = agent_next_of_key(l->work, lease->key, a))) {
+        if (a->restart_look_ms != lease->look_ms)
+            continue;
+        a->restart_look_ms = INT64_MAX;
+        *ret = (struct nominee){.kind = OF_RESTART,
+                                .key = a->conversation,
+                                .agent = a,
+                                .due_ms = lease->look_ms,
+                                .rule = RULE_AGENT_EXITED,
+                                .is_by_lease = true};
+        return true;
+    }
+    return false;
+}
+
+static bool take_machine(struct ladder *l, const struct lease *lease, struct nominee *ret)
+{
+    for (struct machine *m = l->work->machines; m; m = m->next) {
+        if (m->look_ms != lease->look_ms || machine_key_of(str_of(m->name)) != lease->key)
+            continue;
+        m->look_ms = INT64_MAX;
+        *ret = (struct nominee){.kind = OF_MACHINE,
+                                .machine = m,
+                                .due_ms = lease->look_ms,
+                                .rule = RULE_MACHINE_OFFLINE,
+                                .is_by_lease = true};
+        return true;
+    }
+    return false;
+}
+
+static bool take_lease(struct ladder *l, const struct lease *lease, struct nominee *ret)
+{
+    switch (lease->kind) {
+    case LEASE_LISTENER:
+        return take_listener(l, lease, ret);
+    case LEASE_WORKER:
+        return take_worker(l, lease, ret);
+    case LEASE_RESTART:
+        return take_restart(l, lease, ret);
+    case LEASE_MACHINE:
+        return take_machine(l, lease, ret);
+    }
+    REQUIRE(!"a kind of lease");
+    return false;
+}
+
+/* One page of leases whose time has come. */
+static int nominate_leases(struct ladder *l, struct nominee *ret)
+{
+    struct lease lease;
+    int n = 0;
+    while (n < LADDER_PAGE_ROWS && leases_take(&l->work->leases, l->work->now_ms, &lease))
+        n += take_lease(l, &lease, &ret[n]);
+    return n;
+}
+
+static void look_at_worker_again(struct ladder *l, int64_t task, int64_t not_before_ms)
+{
+    struct task *t = map_get(&l->work->tasks, task);
+    if (!t || !t->beat_ms || t->lease_look_ms != INT64_MAX)
+        return;
+    int64_t look_ms = MAX(task_active_until_ms(l->work, t) + 1, not_before_ms);
+    if (look_ms <= l->work->now_ms) /* over, and not acted upon: left to the stored times */
+        return;
+    t->lease_look_ms = look_ms;
+    leases_add(&l->work->leases, LEASE_WORKER, t->task, look_ms);
+}
+
+/* Its entry was taken. A lease that goes on gets another; so does what failed, to be tried again.
+ */
+static void look_at_lease_again(struct ladder *l, const struct nominee *n, int64_t not_before_ms)
+{
+    struct work *w = l->work;
+    struct agent *a = n->agent;
+    struct machine *m = n->machine;
+    if (n->kind == OF_TASK)
+        look_at_worker_again(l, n->key, not_before_ms);
+    if (n->kind == OF_LISTENER && a->is_listening && a->look_ms == INT64_MAX) {
+        a->look_ms = MAX(agent_ready_until_ms(w, a) + 1, not_before_ms);
+        leases_add(&w->leases, LEASE_LISTENER, agent_key(a), a->look_ms);
+    }
+    if (n->kind == OF_RESTART && a->restart_ms && a->restart_look_ms == INT64_MAX) {
+        a->restart_look_ms = MAX(a->restart_ms, not_before_ms);
+        leases_add(&w->leases, LEASE_RESTART, agent_key(a), a->restart_look_ms);
+    }
+    if (n->kind == OF_MACHINE && machine_due_ms(w, m) != NEVER_MS && m->look_ms == INT64_MAX) {
+        m->look_ms = MAX(machine_due_ms(w, m), not_before_ms);
+        leases_add(&w->leases, LEASE_MACHINE, machine_key_of(str_of(m->name)), m->look_ms);
+    }
+}
+
+/* The rule of tasks that is due first; of those due together the lowest rung. */
+static int first_due_of_task(struct work *w, const struct task *t, enum rule_id *ret_rule,
+                             int64_t *ret_due_ms, struct err *err)
+{
+    for (enum rule_id rule = FIRST_TASK_RULE; rule <= LAST_TASK_RULE; rule++) {
+        int64_t due_ms;
+        int r = rule_task_due_ms(w, rule, t, &due_ms, err);
+        if (r < 0)
+            return r;
+        if (due_ms < *ret_due_ms) {
+            *ret_due_ms = due_ms;
+            *ret_rule = rule;
+        }
+    }
+    return 0;
+}
+
+/* What it is, when and by which rule it is due: NEVER_MS if by none. */
+static int find_due(struct ladder *l, const struct nominee *n, struct subject *ret,
+                    enum rule_id *ret_rule, int64_t *ret_due_ms, struct err *err)
+{
+    struct work *w = l->work;
+    int r = 0;
+    *ret = (struct subject){.agent = n->agent, .machine = n->machine};
+    *ret_due_ms = NEVER_MS;
+    switch (n->kind) {
+    case OF_CONVERSATION:
+        r = head_get(w, n->key, &ret->head, err);
+        if (r == 0)
+            *ret_rule = ladder_first_due(w->options, &w->gaps, ret->head, ret_due_ms);
+        break;
+    case OF_TASK:
+        r = task_get(w, n->key, &ret->task, err);
+        if (r == 0)
+            r = first_due_of_task(w, ret->task, ret_rule, ret_due_ms, err);
+        break;
+    case OF_LISTENER:
+        *ret_rule = RULE_PARTICIPANT_EXPIRE;
+        if (n->agent->is_listening)
+            *ret_due_ms = agent_ready_until_ms(w, n->agent) + 1;
+        break;
+    case OF_RESTART:
+        *ret_rule = RULE_AGENT_EXITED;
+        if (n->agent->restart_ms)
+            *ret_due_ms = n->agent->restart_ms;
+        break;
+    case OF_COMMAND: /* open, and so due: the query has seen it in this tick */
+        ret->command = n->key;
+        *ret_rule = RULE_COMMAND_EXPIRED;
+        r = command_deadline_ms(w, n->key, ret_due_ms, err);
+        break;
+    case OF_MACHINE:
+        *ret_rule = RULE_MACHINE_OFFLINE;
+        *ret_due_ms = machine_due_ms(w, n->machine);
+        break;
+    }
+    return r;
 }
 
 /* When and by which rule it is really due, so that a late step still moves in the right order. */
 static void resolve(struct ladder *l, struct nominee *n)
 {
-    struct head *h;
-    if (head_get(l->work, n->conversation, &h, NULL) < 0)
-        return; /* visit() will find out, and say so */
+    struct subject s;
+    enum rule_id rule = n->rule;
     int64_t due_ms;
-    enum rule_id rule = ladder_first_due(l->work->options, &l->work->gaps, h, &due_ms);
-    if (rule != RULE_COUNT) {
+    if (find_due(l, n, &s, &rule, &due_ms, NULL) < 0)
+        return; /* visit() will find out, and say so */
+    if (due_ms != NEVER_MS) {
         n->rule = rule;
         n->due_ms = due_ms;
     }
@@ -321,9 +775,11 @@ static int by_due(const void *a, const void *b)
     const struct nominee *x = a, *y = b;
     if (x->due_ms != y->due_ms)
         return x->due_ms < y->due_ms ? -1 : 1;
+    if (ladder_rules[x->rule].rung != ladder_rules[y->rule].rung)
+        return ladder_rules[x->rule].rung < ladder_rules[y->rule].rung ? -1 : 1;
     if (x->rule != y->rule)
         return x->rule < y->rule ? -1 : 1;
-    return (x->conversation > y->conversation) - (x->conversation < y->conversation);
+    return (x->key > y->key) - (x->key < y->key);
 }
 
 /* A conversation that two rules have named is due anew once the first has moved it: the next one in
@@ -339,38 +795,65 @@ static bool falls_behind(struct ladder *l, struct nominee *page, size_t i, size_
     return to > i;
 }
 
+static int look_again(struct ladder *l, const struct nominee *n, const struct subject *s,
+                      struct err *err)
+{
+    if (n->kind == OF_CONVERSATION)
+        return head_watch_again(l->work, s->head, err);
+    if (n->kind != OF_TASK)
+        return 0;
+    struct agent *a;
+    int r = task_watch_again(l->work, s->task, err);
+    if (r == 0)
+        r = agent_get(l->work, s->task->conversation, str_of(s->task->role), &a, err);
+    return r < 0 ? r : agent_refresh(l->work, a, "worker_lease_over", err);
+}
+
 enum verdict { NOT_DUE, MOVED, LEFT_ALONE /* due by a rule that is not of this pass */ };
 
 /* Moves it if it is due, now and by a rule of this pass; else says when to look again. */
 static int judge(struct ladder *l, struct nominee *n, enum verdict *ret, struct err *err)
 {
-    struct head *h;
+    struct subject s;
     int64_t due_ms;
-    int r = head_get(l->work, n->conversation, &h, err);
+    enum rule_id rule = n->rule;
+    int r = find_due(l, n, &s, &rule, &due_ms, err);
     if (r < 0)
         return r;
-    enum rule_id rule = ladder_first_due(l->work->options, &l->work->gaps, h, &due_ms);
     if (due_ms > l->work->now_ms)
-        return head_watch_again(l->work, h, err);
+        return look_again(l, n, &s, err);
     n->rule = rule;
     l->pass.so_far.candidates++;
     *ret = l->pass.only == RULE_COUNT || l->pass.only == rule ? MOVED : LEFT_ALONE;
     if (*ret == LEFT_ALONE)
         return 0;
-    head_edit(l->work, h);
-    return ladder_rules[rule].act(l->work, h, rule, err);
+    if (s.head)
+        head_edit(l->work, s.head);
+    l->last_run_ms[rule] = l->work->now_ms;
+    return ladder_rules[rule].act(l->work, &s, rule, err);
+}
+
+/* What fails is told apart by its number; a listener has its conversation's. */
+static int64_t backoff_key(const struct nominee *n)
+{
+    return n->key * 6 + (int64_t)n->kind;
 }
 
 static void note_failure(struct ladder *l, const struct nominee *n, int code, const struct err *err)
 {
-    int64_t wait_ms = backoff_failed(&l->backoff, n->conversation, l->work->now_ms);
+    static const char *const kinds[] = {
+        [OF_CONVERSATION] = "conversation", [OF_TASK] = "task",       [OF_LISTENER] = "listener_of",
+        [OF_RESTART] = "agent_of",          [OF_MACHINE] = "machine", [OF_COMMAND] = "command",
+    };
+    int64_t wait_ms = backoff_failed(&l->backoff, backoff_key(n), l->work->now_ms);
     l->pass.so_far.errors++;
     l->stats.errors++;
     l->stats.errors_by_rule[n->rule]++;
-    log_error("watch", "not_moved",
-              "rule=%s conversation=%lld error=%s reason=%s try_again_in_ms=%lld",
-              rule_name(n->rule), (long long)n->conversation, err_name(code),
+    log_error("watch", "not_moved", "rule=%s %s=%lld error=%s reason=%s try_again_in_ms=%lld",
+              rule_name(n->rule), kinds[n->kind], (long long)n->key, err_name(code),
               log_quote(str_of(err->message)), (long long)wait_ms);
+    if (n->is_by_lease)
+        look_at_lease_again(l, n, l->work->now_ms + wait_ms);
 }
 
 /* A row, in its own savepoint. False if the store has given up the tick. */
@@ -378,7 +861,8 @@ static bool visit(struct ladder *l, struct nominee *n)
 {
     struct err err = ERR_INIT;
     enum verdict verdict = NOT_DUE;
-    if (!l->pass.is_asked_for && backoff_holds(&l->backoff, n->conversation, l->work->now_ms)) {
+    if (!l->pass.is_asked_for && !n->is_by_lease &&
+        backoff_holds(&l->backoff, backoff_key(n), l->work->now_ms)) {
         l->pass.so_far.skipped++;
         return true;
     }
@@ -394,7 +878,9 @@ static bool visit(struct ladder *l, struct nominee *n)
         return true;
     }
     if (verdict != LEFT_ALONE)
-        backoff_worked(&l->backoff, n->conversation);
+        backoff_worked(&l->backoff, backoff_key(n));
+    if (n->is_by_lease) /* what is due by another rule than this pass is for: the next one's */
+        look_at_lease_again(l, n, l->work->now_ms + (verdict == LEFT_ALONE));
     if (verdict == MOVED) {
         l->moved[l->moved_count++] = *n;
         fail_point(FAIL_BETWEEN_MOVES);
@@ -410,8 +896,8 @@ static int find_next(struct ladder *l, struct err *err)
 {
     backoff_forget_until(&l->backoff, l->pass.horizon_ms);
     int64_t next_ms = backoff_next_ms(&l->backoff, NULL);
-    for (enum rule_id rule = 0; rule < TIMED_RULE_COUNT; rule++) {
-        struct query *q = store_query(l->work->store, ladder_rules[rule].next);
+    for (int i = 0; i < SOURCES; i++) {
+        struct query *q = store_query(l->work->store, sources[i].next);
         query_int(q, 1, l->pass.horizon_ms);
         int r = query_one(q, err);
         if (r < 0)
@@ -426,25 +912,37 @@ static int find_next(struct ladder *l, struct err *err)
 
 static int end_pass_if_done(struct ladder *l, struct err *err)
 {
-    for (enum rule_id rule = 0; rule < TIMED_RULE_COUNT; rule++)
-        if (!l->pass.at[rule].is_done)
+    for (int i = 0; i < SOURCES; i++)
+        if (!l->pass.at[i].is_done)
             return 0;
     l->pass_ended = true;
     return l->pass.only == RULE_COUNT ? find_next(l, err) : 0;
 }
 
+/* The step fails: what was taken out of the leases and not looked at goes back. */
+static int give_leases_back(struct ladder *l, const struct nominee *page, size_t from, size_t count,
+                            int code)
+{
+    for (size_t i = from; i < count; i++)
+        if (page[i].is_by_lease)
+            look_at_lease_again(l, &page[i], l->work->now_ms + 1);
+    return code;
+}
+
 static int step(struct ladder *l, struct err *err)
 {
-    struct nominee page[TIMED_RULE_COUNT * LADDER_PAGE_ROWS];
-    size_t count = 0;
-    for (enum rule_id rule = 0; rule < TIMED_RULE_COUNT; rule++) {
-        if (l->pass.at[rule].is_done)
+    struct nominee page[PAGES * LADDER_PAGE_ROWS];
+    size_t count = (size_t)nominate_leases(l, page);
+    for (int i = 0; i < SOURCES; i++) {
+        if (l->pass.at[i].is_done)
             continue;
-        int n = nominate(l, rule, &page[count], err);
+        int n = nominate(l, i, &page[count], err);
         if (n < 0)
-            return n;
+            return give_leases_back(l, page, 0, count, n);
         count += (size_t)n;
     }
+    l->pass.so_far.checked += (int64_t)count;
+    l->stats.checked += count;
     for (size_t i = 0; i < count; i++)
         resolve(l, &page[i]);
     qsort(page, count, sizeof page[0], by_due);
@@ -452,7 +950,8 @@ static int step(struct ladder *l, struct err *err)
         while (falls_behind(l, page, i, count))
             ;
         if (!visit(l, &page[i]))
-            return err_set(err, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
+            return give_leases_back(l, page, i, count,
+                                    err_set(err, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE)));
     }
     return end_pass_if_done(l, err);
 }
@@ -476,9 +975,8 @@ void ladder_committed(struct ladder *l)
 {
     struct pass *p = &l->pass.so_far;
     for (size_t i = 0; i < l->moved_count; i++)
-        log_info("watch", "moved", "rule=%s conversation=%lld late_ms=%lld",
-                 rule_name(l->moved[i].rule), (long long)l->moved[i].conversation,
-                 (long long)(l->work->now_ms - l->moved[i].due_ms));
+        log_info("watch", "moved", "rule=%s of=%lld late_ms=%lld", rule_name(l->moved[i].rule),
+                 (long long)l->moved[i].key, (long long)(l->work->now_ms - l->moved[i].due_ms));
     p->moved += (int64_t)l->moved_count;
     l->stats.moved += l->moved_count;
     l->moved_count = 0;
@@ -515,10 +1013,11 @@ enum { NEXT_ROWS = 64 };
  * than due: once a time to look is not earlier than the earliest due found, none that follows can
  * be.
  */
-static int find_next_due(struct ladder *l, enum rule_id rule, int64_t *ret_ms, struct err *err)
+static int find_next_due_of_conversations(struct ladder *l, enum rule_id rule, int64_t *ret_ms,
+                                          struct err *err)
 {
     int64_t conversations[NEXT_ROWS], looks[NEXT_ROWS];
-    struct query *q = store_query(l->work->store, ladder_rules[rule].find);
+    struct query *q = store_query(l->work->store, sources[rule].find);
     query_int(q, 1, INT64_MAX);
     query_int(q, 2, INT64_MIN);
     query_int(q, 3, 0);
@@ -541,6 +1040,27 @@ static int find_next_due(struct ladder *l, enum rule_id rule, int64_t *ret_ms, s
     return r;
 }
 
+/* Of other rules: when it looks next, which is not later. */
+static int find_next_due(struct ladder *l, enum rule_id rule, int64_t *ret_ms, struct err *err)
+{
+    *ret_ms = NEVER_MS;
+    if (rule < TIMED_RULE_COUNT)
+        return find_next_due_of_conversations(l, rule, ret_ms, err);
+    if (!ladder_rules[rule].next) {
+        *ret_ms = ladder_rules[rule].act ? leases_next_ms(&l->work->leases) : NEVER_MS;
+        return 0;
+    }
+    struct query *q = store_query(l->work->store, ladder_rules[rule].next);
+    query_int(q, 1, INT64_MIN);
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    if (!query_is_null(q, 0))
+        *ret_ms = query_get_int(q, 0);
+    query_end(q);
+    return 0;
+}
+
 static int write_next(struct ladder *l, enum rule_id rule, struct json_out *out, struct err *err)
 {
     int64_t next_ms;
@@ -559,7 +1079,7 @@ static int64_t configured_limit(const struct options *o, enum rule_id rule)
     const struct head none = {.idle_ms = LIMIT_DEFAULT,
                               .global_idle_ms = LIMIT_DEFAULT,
                               .session_wall_clock_seconds = LIMIT_DEFAULT};
-    return rule_limit(rule, o, &none);
+    return rule > RULE_MAX_TURNS ? rule_task_limit(rule, o) : rule_limit(rule, o, &none);
 }
 
 int ladder_write_rules(struct ladder *l, struct json_out *out, const char *key, struct err *err)
@@ -582,10 +1102,7 @@ int ladder_write_rules(struct ladder *l, struct json_out *out, const char *key, 
             json_time(out, "lastRunAt", l->last_run_ms[rule]);
         else
             json_null(out, "lastRunAt");
-        if (row->act)
-            r = write_next(l, rule, out, err);
-        else
-            json_null(out, "nextDueAt");
+        r = write_next(l, rule, out, err);
         json_int(out, "fired", l->work->fired[rule]);
         json_int(out, "errors", l->stats.errors_by_rule[rule]);
         json_end(out);
@@ -613,7 +1130,8 @@ void ladder_write_docs(struct buf *out)
                  row->due, row->does, row->event);
         if (row->key)
             buf_addf(out, "`%s`", row->key);
-        buf_addf(out, " | `%s` | %s |\n", row->own, row->seed);
+        buf_addf(out, " | %s%s%s | %s |\n", row->own ? "`" : "", row->own ? row->own : "",
+                 row->own ? "`" : "", row->seed);
     }
     buf_addz(out,
              "\n`reeve watchdog rules` shows each rule with its limit, when it falls due next and "

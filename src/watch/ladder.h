@@ -28,8 +28,11 @@
 #include "domain/rule.h"
 #include "store/statements.h"
 
+struct agent;
 struct head;
 struct ladder;
+struct machine;
+struct task;
 struct work;
 
 #define RUNG_LIST(X)      \
@@ -46,19 +49,28 @@ enum rung {
         RUNG_COUNT
 };
 
+/* What a rule moves: one of these. */
+struct subject {
+    struct head *head;
+    struct task *task;
+    struct agent *agent; /* its listener, or its restart */
+    struct machine *machine;
+    int64_t command;
+};
+
 struct rule {
     enum rung rung;
-    const char *seed;  /* the design it answers to */
-    const char *key;   /* the setting that limits it; NULL: none */
-    int64_t unit_ms;   /* of that setting */
-    const char *own;   /* what a conversation may set for itself */
-    const char *due;   /* in words */
-    const char *does;  /* in words */
-    const char *event; /* what it writes */
-    /* What to look at: LOOK_DUE_…, LOOK_NEXT_…; unused by a rule that acts within an append. */
-    enum statement find, next;
-    /* The move, in the row's own request. The head is due by this rule, checked just now. */
-    int (*act)(struct work *w, struct head *h, enum rule_id rule, struct err *err);
+    const char *seed;    /* the design it answers to */
+    const char *key;     /* the setting that limits it; NULL: none */
+    int64_t unit_ms;     /* of that setting */
+    const char *own;     /* what a conversation may set for itself */
+    const char *due;     /* in words */
+    const char *does;    /* in words */
+    const char *event;   /* what it writes */
+    enum statement next; /* when it looks next: LOOK_NEXT_…; 0: by leases in memory, or never */
+    /* The move, in the row's own request. What it moves is due by this rule, checked just now.
+     * NULL: it acts within an append. */
+    int (*act)(struct work *w, const struct subject *s, enum rule_id rule, struct err *err);
 };
 
 extern const struct rule ladder_rules[RULE_COUNT];

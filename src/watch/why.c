@@ -8,6 +8,7 @@
 #include "domain/agent.h"
 #include "domain/head.h"
 #include "domain/log_index.h"
+#include "domain/task.h"
 #include "domain/work.h"
 #include "watch/ladder.h"
 
@@ -58,14 +59,17 @@ static struct str turn_text(struct work *w, const struct head *h)
 
 static int write_agents(struct work *w, const struct head *h, struct json_out *out, struct err *err)
 {
-    struct agent *list;
-    size_t count;
-    int r = agents_get(w, h->conversation, &list, &count, err);
-    for (size_t i = 0; r == 0 && i < count; i++) {
+    struct agent_role *roles;
+    int r = agent_roles(w, h->conversation, &roles, err);
+    for (struct agent_role *role = r == 0 ? roles : NULL; r == 0 && role; role = role->next) {
+        struct agent *a;
+        r = agent_get(w, h->conversation, role->name, &a, err);
+        if (r < 0)
+            break;
         struct str value =
             arena_printf(&w->arena, "%lld:%s is %s, desired %s%s", (long long)h->conversation,
-                         list[i].role, agent_view_name(list[i].view),
-                         agent_desired_name(list[i].desired), list[i].kind[0] ? "" : ", unmanaged");
+                         a->role, agent_view_name(a->view), agent_desired_name(a->desired),
+                         a->kind[0] ? "" : ", unmanaged");
         write_evidence(w, out, "agent", value, 0, "lifecycle");
     }
     return r;
@@ -116,14 +120,9 @@ static enum rule_id moved_by(const struct head *h)
         return RULE_WALL_CLOCK;
     case STOP_REASON_NONE:
         return h->notice_given ? RULE_WALL_CLOCK_NOTICE : RULE_COUNT;
-    case STOP_COMPLETED:
-    case STOP_FAILED:
-    case STOP_CANCELED_BY_USER:
-    case STOP_CANCELED_BY_CLIENT:
-    case STOP_REASON_COUNT:
-        break;
+    default: /* somebody ended it */
+        return RULE_COUNT;
     }
-    return RULE_COUNT;
 }
 
 static void write_rule(struct json_out *out, enum rule_id rule)
@@ -190,6 +189,39 @@ static struct str data_text(const struct json *data, const char *key)
     return v && v->type == JSON_STRING ? v->string : STR("");
 }
 
+/* What happened to a task, or to a process. */
+static struct str tell_work(struct work *w, struct str kind, const struct json *data,
+                            struct str *reason)
+{
+    struct str agent = data_text(data, "agent");
+    long long task = (long long)data_int(data, "task");
+    *reason = kind;
+    if (str_is(kind, "agent.task")) {
+        *reason = data_text(data, "reason");
+        return arena_printf(&w->arena, "task %lld of %.*s ended: %.*s", task, STR_ARG(agent),
+                            STR_ARG(data_text(data, "status")));
+    }
+    if (str_is(kind, "agent.exited")) {
+        const struct json *expected = data ? json_get(data, "expected") : NULL;
+        *reason = expected && expected->type == JSON_BOOL && expected->boolean ? STR("asked_for")
+                                                                               : STR("unasked");
+        return arena_printf(&w->arena, "the process of %.*s has ended: code %lld, signal %lld",
+                            STR_ARG(agent), (long long)data_int(data, "code"),
+                            (long long)data_int(data, "signal"));
+    }
+    if (str_is(kind, "watch.task.unattended")) {
+        *reason = STR("nobody_listens");
+        return arena_printf(&w->arena, "task %lld waits and nobody listens for %.*s: it is started",
+                            task, STR_ARG(agent));
+    }
+    if (str_starts(kind, STR("watch.task."))) {
+        *reason = STR("worker_lease_over");
+        return arena_printf(&w->arena, "task %lld was taken back from %.*s; %lld attempts lost",
+                            task, STR_ARG(agent), (long long)data_int(data, "attempts"));
+    }
+    return kind;
+}
+
 /* What an event of the server's says, in words, and the reason it gives. */
 static struct str tell(struct work *w, const char *rule, struct str kind, const struct json *data,
                        struct str *reason)
@@ -224,8 +256,14 @@ static struct str tell(struct work *w, const char *rule, struct str kind, const 
         return arena_printf(&w->arena, "%.*s is %.*s", STR_ARG(data_text(data, "agent")),
                             STR_ARG(data_text(data, "status")));
     }
-    *reason = kind;
-    return kind;
+    if (str_is(kind, "watch.participant.expire")) {
+        *reason = STR("listener_lease_over");
+        return arena_printf(&w->arena, "%.*s was not heard of since %.*s; its lease is %lld ms",
+                            STR_ARG(data_text(data, "agent")),
+                            STR_ARG(data_text(data, "lastSeenAt")),
+                            (long long)data_int(data, "ttlMs"));
+    }
+    return tell_work(w, kind, data, reason);
 }
 
 /* A terminal message: who ended it, in which words, and why, if that was said. */
@@ -238,13 +276,20 @@ static struct str tell_end(struct work *w, const struct event *e, const struct j
                         STR_ARG(text), reason.n ? " (" : "", STR_ARG(reason), reason.n ? ")" : "");
 }
 
+/* Is it told of another agent than this one? agent.p == NULL: all are wanted. */
+static bool is_of_another(const struct json *payload, struct str agent)
+{
+    struct str told = data_text(json_get(payload, "data"), "agent");
+    return agent.p && told.n && !str_eq(told, agent);
+}
+
 static int write_move(struct work *w, struct json_out *out, const char *rule, const struct event *e,
-                      const struct head *h, struct err *err)
+                      const struct head *h, struct str agent, struct err *err)
 {
     const struct json *payload;
     struct str reason = STR_NONE, what;
     int r = json_parse(&w->arena, e->payload, JSON_DEPTH_MAX, &payload, err);
-    if (r < 0)
+    if (r < 0 || is_of_another(payload, agent))
         return r;
     if (e->type == EVENT_SYSTEM) {
         what = tell(w, rule, data_text(payload, "kind"), json_get(payload, "data"), &reason);
@@ -324,11 +369,11 @@ static int write_end(struct work *w, const struct head *h, struct json_out *out,
     int r = log_get(w, h->conversation, h->last_seq, &e, err);
     if (r <= 0 || e.id == told_id)
         return r < 0 ? r : 0;
-    return write_move(w, out, rule == RULE_COUNT ? NULL : rule_name(rule), &e, h, err);
+    return write_move(w, out, rule == RULE_COUNT ? NULL : rule_name(rule), &e, h, STR_NONE, err);
 }
 
-static int write_history(struct work *w, const struct head *h, struct json_out *out,
-                         struct err *err)
+static int write_history(struct work *w, const struct head *h, struct str agent,
+                         struct json_out *out, struct err *err)
 {
     struct move *moves;
     size_t count;
@@ -345,7 +390,7 @@ static int write_history(struct work *w, const struct head *h, struct json_out *
             end_told = true;
         }
         if (r == 0)
-            r = write_move(w, out, moves[i].rule, e, h, err);
+            r = write_move(w, out, moves[i].rule, e, h, agent, err);
     }
     if (r == 0 && !end_told)
         r = write_end(w, h, out, count ? moves[count - 1].event.id : 0, err);
@@ -385,5 +430,98 @@ int why_write_conversation(struct work *w, int64_t conversation, struct json_out
         return r;
     write_standing(w, h, out);
     write_clocks(w, h, out);
-    return write_history(w, h, out, err);
+    return write_history(w, h, STR_NONE, out, err);
+}
+
+/* ---- an agent ---- */
+
+static struct str listener_text(struct work *w, const struct agent *a)
+{
+    if (!a->is_listening)
+        return STR("nobody listens");
+    return arena_printf(&w->arena, "%s listens", a->connection);
+}
+
+static int write_agent_evidence(struct work *w, const struct agent *a, const struct task *t,
+                                struct json_out *out)
+{
+    json_array(out, "evidence");
+    write_evidence(w, out, "view", str_of(agent_view_name(a->view)), 0, "lifecycle");
+    write_evidence(w, out, "desired", str_of(agent_desired_name(a->desired)), 0, "agent");
+    write_evidence(w, out, "listener", listener_text(w, a), a->last_seen_ms, "heartbeat");
+    if (t)
+        write_evidence(w, out, "task",
+                       arena_printf(&w->arena, "task %lld is %s, epoch %lld, %lld attempts lost",
+                                    (long long)t->task, task_status_name(t->status),
+                                    (long long)t->epoch, (long long)t->attempts),
+                       t->pending_ms, "task");
+    if (t && t->beat_ms)
+        write_evidence(w, out, "worker", str_of(t->claimed_by), t->beat_ms, "heartbeat");
+    if (t && t->progress_ms)
+        write_evidence(w, out, "progress", STR("the work moved"), t->progress_ms, "task");
+    if (a->spawn_id[0])
+        write_evidence(w, out, "process", str_of(a->spawn_id), a->process_ms, "machine");
+    if (a->restarts)
+        write_evidence(w, out, "restarts",
+                       arena_printf(&w->arena, "%lld%s", (long long)a->restarts,
+                                    a->breaker_is_open ? ", the breaker is open" : ""),
+                       0, "lifecycle");
+    json_end(out);
+    return 0;
+}
+
+static void write_next_rule(struct json_out *out, const char *what, int64_t since_ms,
+                            enum rule_id rule, int64_t due_ms)
+{
+    json_object(out, NULL);
+    json_stringz(out, "what", what);
+    write_rule(out, RULE_COUNT);
+    if (since_ms)
+        json_time(out, "since", since_ms);
+    else
+        json_null(out, "since");
+    json_object(out, "next");
+    write_rule(out, rule);
+    json_time(out, "dueAt", due_ms);
+    json_end(out);
+    json_end(out);
+}
+
+static int write_agent_standing(struct work *w, const struct agent *a, const struct task *t,
+                                struct json_out *out, struct err *err)
+{
+    int r = 0;
+    json_array(out, "standing");
+    if (a->is_listening)
+        write_next_rule(out, "its listener", a->beat_ms, RULE_PARTICIPANT_EXPIRE,
+                        agent_ready_until_ms(w, a) + 1);
+    if (a->restart_ms)
+        write_next_rule(out, "its process", 0, RULE_AGENT_EXITED, a->restart_ms);
+    for (enum rule_id rule = FIRST_TASK_RULE; t && r == 0 && rule <= LAST_TASK_RULE; rule++) {
+        int64_t due_ms;
+        r = rule_task_due_ms(w, rule, t, &due_ms, err);
+        if (r == 0 && due_ms != NEVER_MS)
+            write_next_rule(out, "its task", t->pending_ms, rule, due_ms);
+    }
+    json_end(out);
+    return r;
+}
+
+int why_write_agent(struct work *w, const struct agent *a, struct json_out *out, struct err *err)
+{
+    struct task *t = NULL;
+    struct head *h;
+    int r = a->active_task ? task_get(w, a->active_task, &t, err) : 0;
+    if (r == 0)
+        r = head_get(w, a->conversation, &h, err);
+    if (r < 0)
+        return r;
+    struct str name = arena_printf(&w->arena, "%lld:%s", (long long)a->conversation, a->role);
+    json_string(out, "agent", name);
+    json_stringz(out, "view", agent_view_name(a->view));
+    json_time(out, "now", w->now_ms);
+    r = write_agent_evidence(w, a, t, out);
+    if (r == 0)
+        r = write_agent_standing(w, a, t, out, err);
+    return r < 0 ? r : write_history(w, h, name, out, err);
 }

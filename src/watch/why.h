@@ -14,6 +14,9 @@
 
 struct work;
 
+struct agent;
+/* The members of agent.why's answer. */
+int why_write_agent(struct work *w, const struct agent *a, struct json_out *out, struct err *err);
 /* The members of conversation.why's answer. */
 int why_write_conversation(struct work *w, int64_t conversation, struct json_out *out,
                            struct err *err);

@@ -40,6 +40,9 @@ struct conn {
     struct buf request;   /* what is sent each time, but for the numbers in it */
     size_t number_at[2];  /* where the request's number stands, CONN_NUMBER_DIGITS wide; 0: no */
     struct pg_conn *pg;
+    unsigned step;       /* of a task cycle: how many of its requests are answered */
+    int64_t task, epoch; /* of the task under way; beanstalkd: task is the job */
+    char entry[48];      /* of the task under way (Redis) */
     bool nonblocking;
     bool failed; /* an error has come for the reply under way (PostgreSQL) */
 };

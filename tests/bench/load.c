@@ -1,7 +1,7 @@
 /*
  * load.c: the load generator behind `make bench`.
  *
- *     load --peer http|ws|redis|pg --address IP:PORT [--clients N] [--depth N] [--bytes N]
+ *     load --peer NAME --address IP:PORT [--clients N] [--depth N] [--bytes N]
  *          [--seconds S] [--warm S] [--ops N] [--shared]
  *     load --peer http|ws --address IP:PORT --idle N
  *     load --list
@@ -10,6 +10,9 @@
  * each, and prints one JSON object on one line. Each connection has its own conversation (stream,
  * key), or with --shared all have one. The bearer token or password is read from the environment
  * (BENCH_SECRET), where other users cannot see it. Exit status 1 if a single append failed.
+ *
+ * The peers named …-beat send heartbeats instead, and those named …-cycle take tasks from their
+ * creation to their end, a cycle of several requests being one operation; they do not share.
  *
  * What is measured must be the servers, so everything else is the same for all of them: one thread,
  * one loop (drive.c), one payload, one way of timing. wrk, redis-benchmark and pgbench were not
@@ -28,9 +31,9 @@
 #include "peer.h"
 
 static const struct peer *const peers[] = {
-    &peer_http,
-    &peer_ws,
-    &peer_redis,
+    &peer_http,     &peer_ws,          &peer_redis,
+    &peer_ws_beat,  &peer_redis_beat,  &peer_beanstalk_beat,
+    &peer_ws_cycle, &peer_redis_cycle, &peer_beanstalk_cycle,
 #if BENCH_LIBPQ
     &peer_pg,
 #endif
@@ -144,6 +147,8 @@ static void read_args(struct args *a, int argc, char **argv)
         read_option(a, option, row >= 0 ? long_options[row].name : "");
     if (optind < argc || !a->peer || !a->target.port)
         die("usage: --peer NAME --address IP:PORT and options; see the head of load.c");
+    if (a->peer->one_in_flight && a->plan.depth > 1)
+        die("--peer %s goes with --depth 1 only", a->peer->name);
     const char *secret = getenv("BENCH_SECRET");
     a->target.secret = secret ? secret : "";
 }

@@ -10,7 +10,7 @@
 
 enum reply {
     REPLY_NONE, /* not whole yet */
-    REPLY_OK,   /* the server says that the append is durable */
+    REPLY_OK,   /* the server says that it is done: of an append, that it is durable */
     REPLY_BAD,  /* anything else; told on stderr */
 };
 
@@ -29,6 +29,10 @@ struct peer {
     void (*close)(struct conn *c);
     /* Answers what an idle connection is asked (pings); NULL: nothing may come. */
     void (*idle)(struct conn *c);
+    /* What is counted takes several requests, each made from the answer to the one before. */
+    bool one_in_flight;
 };
 
 extern const struct peer peer_http, peer_ws, peer_redis, peer_pg;
+extern const struct peer peer_ws_beat, peer_redis_beat, peer_beanstalk_beat;
+extern const struct peer peer_ws_cycle, peer_redis_cycle, peer_beanstalk_cycle;

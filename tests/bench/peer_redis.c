@@ -10,56 +10,69 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void write_bulk(struct buf *out, struct str s)
+#include "redis.h"
+
+void redis_write(struct buf *out, const struct str *words, size_t n)
 {
-    buf_addf(out, "$%zu\r\n", s.n);
-    buf_add_str(out, s);
-    buf_addz(out, "\r\n");
+    buf_addf(out, "*%zu\r\n", n);
+    for (size_t i = 0; i < n; i++) {
+        buf_addf(out, "$%zu\r\n", words[i].n);
+        buf_add_str(out, words[i]);
+        buf_addz(out, "\r\n");
+    }
 }
 
-/* A simple string, error or bulk string, whole, type byte first. */
-static bool take_reply(struct conn *c, struct str *ret)
+/* Bytes of the reply that `in` begins with; 0 if it is not whole. */
+static size_t reply_size(struct str in)
 {
-    struct str in = conn_pending(c);
     const char *end = memmem(in.p, in.n, "\r\n", 2);
     if (!end)
-        return false;
+        return 0;
     size_t whole = (size_t)(end - in.p) + 2;
-    if (in.p[0] == '$') {
-        long n = strtol(in.p + 1, NULL, 10);
-        if (n < 0 || n > CONN_BYTES_MAX)
-            die("Redis: %.*s", STR_ARG(in));
+    bool bulk = in.p[0] == '$', array = in.p[0] == '*';
+    long n = bulk || array ? strtol(in.p + 1, NULL, 10) : 0;
+    if (n > CONN_BYTES_MAX)
+        die("Redis: %.*s", STR_ARG(in));
+    if (bulk && n >= 0)
         whole += (size_t)n + 2;
+    for (long i = 0; array && i < n; i++) {
+        size_t part = in.n > whole ? reply_size((struct str){in.p + whole, in.n - whole}) : 0;
+        if (part == 0)
+            return 0;
+        whole += part;
     }
-    if (in.n < whole)
+    return in.n < whole ? 0 : whole;
+}
+
+bool redis_take(struct conn *c, struct str *ret)
+{
+    struct str in = conn_pending(c);
+    size_t whole = reply_size(in);
+    if (whole == 0)
         return false;
     *ret = (struct str){in.p, whole};
     conn_consume(c, whole);
     return true;
 }
 
-static struct str wait_reply(struct conn *c)
+struct str redis_wait(struct conn *c)
 {
     struct str reply;
     while (conn_flush(c))
         ;
-    while (!take_reply(c, &reply))
+    while (!redis_take(c, &reply))
         conn_receive(c);
     return reply;
 }
 
-static void redis_open(struct conn *c, const struct in_addr *source)
+void redis_open(struct conn *c, const struct in_addr *source)
 {
     conn_connect(c, source);
-    if (c->target->secret[0]) {
-        buf_addz(&c->out, "*2\r\n");
-        write_bulk(&c->out, STR("AUTH"));
-        write_bulk(&c->out, str_of(c->target->secret));
-    } else {
-        buf_addz(&c->out, "*1\r\n");
-        write_bulk(&c->out, STR("PING"));
-    }
-    struct str reply = wait_reply(c);
+    if (c->target->secret[0])
+        redis_write(&c->out, (struct str[]){STR("AUTH"), str_of(c->target->secret)}, 2);
+    else
+        redis_write(&c->out, (struct str[]){STR("PING")}, 1);
+    struct str reply = redis_wait(c);
     if (reply.p[0] != '+')
         die("Redis: %.*s", STR_ARG(reply));
 }
@@ -70,12 +83,8 @@ static void redis_begin(struct conn *c, const struct conn *shared)
     if (shared)
         c->stream = shared->stream;
     snprintf(key, sizeof key, "stream:%lld", (long long)c->stream);
-    buf_addz(&c->request, "*5\r\n");
-    write_bulk(&c->request, STR("XADD"));
-    write_bulk(&c->request, str_of(key));
-    write_bulk(&c->request, STR("*"));
-    write_bulk(&c->request, STR("f"));
-    write_bulk(&c->request, c->target->payload);
+    struct str words[] = {STR("XADD"), str_of(key), STR("*"), STR("f"), c->target->payload};
+    redis_write(&c->request, words, ARRAY_LEN(words));
 }
 
 static void redis_submit(struct conn *c)
@@ -87,7 +96,7 @@ static void redis_submit(struct conn *c)
 static enum reply redis_next(struct conn *c)
 {
     struct str reply;
-    if (!take_reply(c, &reply))
+    if (!redis_take(c, &reply))
         return REPLY_NONE;
     if (reply.p[0] == '$' && memchr(reply.p, '-', reply.n))
         return REPLY_OK;

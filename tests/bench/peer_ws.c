@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "rpc.h"
+#include "ws.h"
 
 enum { OPCODE_TEXT = 1, OPCODE_CLOSE = 8, OPCODE_PING = 9, OPCODE_PONG = 10 };
 
@@ -97,8 +98,7 @@ static bool take_frame(struct conn *c, struct frame *ret)
     return true;
 }
 
-/* The next text message; answers pings on the way. */
-static bool take_message(struct conn *c, struct str *ret)
+bool ws_take(struct conn *c, struct str *ret)
 {
     struct frame frame;
     while (take_frame(c, &frame)) {
@@ -114,12 +114,17 @@ static bool take_message(struct conn *c, struct str *ret)
     return false;
 }
 
-static struct str wait_message(struct conn *c)
+void ws_write(struct conn *c, struct str text)
+{
+    write_frame(&c->out, OPCODE_TEXT, text);
+}
+
+struct str ws_wait(struct conn *c)
 {
     struct str message;
     while (conn_flush(c))
         ;
-    while (!take_message(c, &message))
+    while (!ws_take(c, &message))
         conn_receive(c);
     return message;
 }
@@ -147,46 +152,50 @@ static void upgrade(struct conn *c)
     conn_consume(c, head);
 }
 
-static void ws_open(struct conn *c, const struct in_addr *source)
+void ws_open(struct conn *c, const struct in_addr *source)
 {
     conn_connect(c, source);
     upgrade(c);
-    struct str welcome = wait_message(c);
+    struct str welcome = ws_wait(c);
     if (!memmem(welcome.p, welcome.n, "\"welcome\"", 9))
         die("no welcome but %.*s", STR_ARG(welcome));
 }
 
+void ws_create(struct conn *c)
+{
+    struct buf body = BUF_INIT(CONN_BYTES_MAX);
+    rpc_write_create(&body);
+    ws_write(c, buf_str(&body));
+    c->stream = rpc_read_create(ws_wait(c));
+    buf_release(&body);
+}
+
 static void ws_begin(struct conn *c, const struct conn *shared)
 {
-    if (shared) {
+    if (shared)
         c->stream = shared->stream;
-    } else {
-        struct buf body = BUF_INIT(CONN_BYTES_MAX);
-        rpc_write_create(&body);
-        write_frame(&c->out, OPCODE_TEXT, buf_str(&body));
-        c->stream = rpc_read_create(wait_message(c));
-        buf_release(&body);
-    }
+    else
+        ws_create(c);
     rpc_write_send(&c->request, c, c->number_at);
 }
 
 static void ws_submit(struct conn *c)
 {
     conn_number_request(c);
-    write_frame(&c->out, OPCODE_TEXT, buf_str(&c->request));
+    ws_write(c, buf_str(&c->request));
 }
 
 static enum reply ws_next(struct conn *c)
 {
     struct str message;
-    return take_message(c, &message) ? rpc_check_send(c, message) : REPLY_NONE;
+    return ws_take(c, &message) ? rpc_check_send(c, message) : REPLY_NONE;
 }
 
 static void ws_idle(struct conn *c)
 {
     struct str message;
     conn_receive(c);
-    if (take_message(c, &message))
+    if (ws_take(c, &message))
         die("an idle connection was told %.*s", STR_ARG(message));
     while (conn_flush(c))
         ;

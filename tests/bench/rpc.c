@@ -53,3 +53,72 @@ enum reply rpc_check_send(const struct conn *c, struct str body)
     fprintf(stderr, "load: not the success of %s: %.*s\n", id, STR_ARG(body));
     return REPLY_BAD;
 }
+
+static void write_member(struct buf *out, const struct conn *c)
+{
+    buf_addf(out, "{\"conversation\":%lld,\"role\":\"a\",\"connectionId\":\"bench-%u\"",
+             (long long)c->stream, c->index);
+}
+
+void rpc_write_join(struct buf *out, const struct conn *c)
+{
+    buf_addz(out,
+             "{\"jsonrpc\":\"2.0\",\"id\":\"join\",\"method\":\"participant.join\",\"params\":");
+    write_member(out, c);
+    buf_addz(out, "}}");
+}
+
+void rpc_write_beat(struct buf *out, const struct conn *c, size_t ret_at[2])
+{
+    buf_addz(out, "{\"jsonrpc\":\"2.0\",\"id\":\"");
+    ret_at[0] = out->len;
+    ret_at[1] = 0;
+    buf_addz(out, "000000000000\",\"method\":\"participant.heartbeat\",\"params\":");
+    write_member(out, c);
+    buf_addz(out, "}}");
+}
+
+enum reply rpc_check_beat(const struct conn *c, struct str body)
+{
+    enum reply reply = rpc_check_send(c, body);
+    if (reply == REPLY_OK && !find(body, STR("\"status\":\"ok\""))) {
+        fprintf(stderr, "load: no longer joined: %.*s\n", STR_ARG(body));
+        return REPLY_BAD;
+    }
+    return reply;
+}
+
+static const char *const cycle_methods[RPC_CYCLE_STEPS] = {"create", "claim", "start", "complete"};
+
+void rpc_write_cycle(struct buf *out, const struct conn *c)
+{
+    const char *method = cycle_methods[c->step];
+    buf_addf(out, "{\"jsonrpc\":\"2.0\",\"id\":\"%s\",\"method\":\"task.%s\",\"params\":", method,
+             method);
+    if (c->step == 0) {
+        buf_addf(out, "{\"conversation\":%lld,\"role\":\"a\",\"content\":\"", (long long)c->stream);
+        buf_add_str(out, c->target->payload);
+        buf_addz(out, "\"}}");
+    } else if (c->step == 1) {
+        write_member(out, c);
+        buf_addf(out, ",\"task\":%lld}}", (long long)c->task);
+    } else {
+        buf_addf(out, "{\"task\":%lld,\"epoch\":%lld}}", (long long)c->task, (long long)c->epoch);
+    }
+}
+
+static int64_t number_after(struct str body, struct str key)
+{
+    const char *at = find(body, key);
+    return at ? strtoll(at + key.n, NULL, 10) : 0;
+}
+
+enum reply rpc_read_cycle(struct conn *c, struct str body)
+{
+    c->task = number_after(body, STR("\"task\":{\"task\":"));
+    c->epoch = number_after(body, STR("\"epoch\":"));
+    if (c->task && find(body, STR("\"result\":{")))
+        return REPLY_OK;
+    fprintf(stderr, "load: task.%s: %.*s\n", cycle_methods[c->step], STR_ARG(body));
+    return REPLY_BAD;
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""make bench: durable appends per second, side by side with Redis and PostgreSQL; and the ladder
-(ladder.py).
+"""make bench: durable appends per second, side by side with Redis and PostgreSQL; heartbeats and
+tasks (work.py); and the ladder (ladder.py).
 
 One run starts private servers on loopback, all with their data in one folder on one file system,
 and lets the same load generator (load.c) append the same payload to each of them:
@@ -38,6 +38,7 @@ import tempfile
 import time
 
 import ladder
+import work
 from servers import Failure, Missing, Postgres, Redis, Reeve, clean_env, say
 
 CLIENTS = (1, 16, 64)
@@ -46,7 +47,7 @@ LABELS = {
     "http": "reeve HTTP",
     "redis": "Redis XADD",
     "pg": "PostgreSQL INSERT",
-}
+} | work.LABELS
 OURS = ("ws", "http")
 FD_LIMIT_WANTED = 40000
 FD_SPARE = 200  # what a server needs besides its connections
@@ -305,17 +306,18 @@ def print_head(args, folder):
 
 def read_args():
     p = argparse.ArgumentParser(
-        description="Durable appends, compared with Redis and PostgreSQL; the ladder.")
+        description="Durable appends, heartbeats and tasks, compared with others; the ladder.")
     p.add_argument("--reeve", default="build/reeve", help="server to measure (%(default)s)")
     p.add_argument("--load", default="build/bench-load", help="load generator (%(default)s)")
     p.add_argument("--work", default="build/bench", help="where all data goes (%(default)s)")
-    p.add_argument("--part", choices=("appends", "ladder"), help="only this one")
+    p.add_argument("--part", choices=("appends", "work", "ladder"), help="only this one")
     p.add_argument("--quick", action="store_true", help="smoke test of the bench, below 30 s")
     p.add_argument("--shared", action="store_true", help="all clients append to one stream")
     p.add_argument("--rounds", type=int)
     p.add_argument("--seconds", type=float, help="per cell and round")
     p.add_argument("--depth", type=int, default=1, help="requests in flight per client")
     p.add_argument("--idle", type=int, help="idle connections to hold")
+    p.add_argument("--participants", type=int, help="participants that beat at their usual pace")
     p.add_argument("--silent", type=int, help="conversations that fall due one by one")
     p.add_argument("--stampede", type=int, help="conversations that fall due at once")
     p.add_argument("--crowd", type=int, help="active conversations, of which few are due")
@@ -324,6 +326,8 @@ def read_args():
     args.seconds = args.seconds or (0.25 if args.quick else 3.0)
     args.idle = args.idle or (500 if args.quick else 10000)
     args.callgrind_ops = 50 if args.quick else 1000
+    args.participants = args.participants or (2000 if args.quick else 100000)
+    args.beat_seconds = 2 if args.quick else 30
     args.silent = args.silent or (200 if args.quick else 2000)
     args.spread_ms = 1000 if args.quick else 10000
     args.stampede = args.stampede or (2000 if args.quick else 100000)
@@ -357,10 +361,10 @@ def measure_appends(bench):
 def measure(args, folder):
     bench = Bench(args, folder)
     print_head(args, folder)
-    if args.part != "ladder":
-        measure_appends(bench)
-    if args.part != "appends":
-        ladder.measure(bench)
+    parts = {"appends": measure_appends, "work": work.measure, "ladder": ladder.measure}
+    for name, part in parts.items():
+        if args.part in (None, name):
+            part(bench)
     for failure in bench.failures:
         print(f"\nFAILED: {failure}")
     return 1 if bench.failures else 0

@@ -140,7 +140,16 @@ class Reeve(Server):
             self.secret = f.read().strip()
 
 
+def listening(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Redis(Server):
+    def __init__(self, folder, durable=True):
+        super().__init__(folder)
+        self.durable = durable
+
     def start(self):
         binary = shutil.which("redis-server")
         if not binary:
@@ -150,16 +159,27 @@ class Redis(Server):
         self.address = f"127.0.0.1:{port}"
         settings = {
             "bind": "127.0.0.1", "port": port, "dir": self.folder, "requirepass": self.secret,
-            "appendonly": "yes", "appendfsync": "always", "save": '""',
+            "appendonly": "yes" if self.durable else "no", "appendfsync": "always", "save": '""',
             "auto-aof-rewrite-percentage": 0,
         }
         self.spawn([binary, "-"], stdin="".join(f"{k} {v}\n" for k, v in settings.items()))
-        wait_until(lambda: self.answers(port), 15, "redis-server", self.process)
+        wait_until(lambda: listening(port), 15, "redis-server", self.process)
 
-    @staticmethod
-    def answers(port):
-        with socket.socket() as s:
-            return s.connect_ex(("127.0.0.1", port)) == 0
+
+class Beanstalkd(Server):
+    def __init__(self, folder, durable=True):
+        super().__init__(folder)
+        self.durable = durable
+
+    def start(self):
+        binary = shutil.which("beanstalkd") or shutil.which("beanstalkd", path="/usr/sbin")
+        if not binary:
+            raise Missing("not installed")
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        log = ["-b", self.folder, "-f0"] if self.durable else []
+        self.spawn([binary, "-l", "127.0.0.1", "-p", str(port), *log])
+        wait_until(lambda: listening(port), 15, "beanstalkd", self.process)
 
 
 class Postgres(Server):

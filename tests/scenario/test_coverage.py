@@ -11,7 +11,8 @@ DOCS = os.path.join(HERE, "..", "..", "docs", "protocol.md")
 # INTERNAL has no door from outside; a unit test makes it. UNAVAILABLE needs a full disk, and a budget
 # a clock that is stepped.
 ELSEWHERE = {"INTERNAL": "tests/unit", "UNAVAILABLE": "test_disk_full.py",
-             "CONVERSATION_BLOCKED": "test_budget.py", "INVALID_TRANSITION": "test_budget.py"}
+             "CONVERSATION_BLOCKED": "test_budget.py", "INVALID_TRANSITION": "test_budget.py",
+             "SUPERSEDED": "test_tasks.py", "STALE_EPOCH": "test_tasks.py"}
 
 
 def documented():

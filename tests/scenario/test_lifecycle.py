@@ -19,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 @server(args=MANUAL)
 def test_create_starts_those_that_are_desired_running(s):
+    s.call("machine.register", machine="m1", instance="1", kinds=[{"name": "worker"}])
     agents = [{"role": "a", "kind": "worker", "machine": "m1", "desired": "running"},
               {"role": "b", "kind": "worker"},
               {"role": "c", "kind": "worker", "desired": "stopped"}]
@@ -462,7 +463,7 @@ def test_L17_a_follower_that_is_behind_catches_up_and_repeats_nothing(s):
     before = (commands(s), s.events(0))
     s.stop()
     edit_store(s, "UPDATE cursors SET id = 0 WHERE name = 'lifecycle'",
-               ("UPDATE agents SET ensured = 1, view = 'starting' WHERE conversation = ?",
+               ("UPDATE agents SET ensured = 1, view = 'starting', process = 'starting' WHERE conversation = ?",
                 (numbers[99],)),
                ("UPDATE agents SET ensured = 1 WHERE conversation = ?", (numbers[98],)))
     s.start()
@@ -489,7 +490,7 @@ def test_all_that_should_run_are_started_at_start_once(s):
     roles = [f"r{i}" for i in range(100)]
     large, small = managed(s, *roles), [managed(s, "a", "b") for _ in range(30)]
     s.stop()
-    edit_store(s, "DELETE FROM machine_commands", "UPDATE agents SET view = 'stopped'")
+    edit_store(s, "DELETE FROM machine_commands", "UPDATE agents SET view = 'stopped', process = 'none', spawn_id = NULL")
     for _ in range(2):
         s.start()
         settle(s)
@@ -512,7 +513,7 @@ def test_L18_a_damaged_agent_keeps_nobody_from_being_resumed_or_stopped(s):
     c, other, over = managed(s, "a", "bad", "z"), managed(s, "a"), managed(s, "a", "bad", "z")
     s.stop()
     damage = "UPDATE agents SET view = 'nonsense' WHERE role = 'bad' AND conversation = ?"
-    edit_store(s, "DELETE FROM machine_commands", "UPDATE agents SET view = 'stopped'",
+    edit_store(s, "DELETE FROM machine_commands", "UPDATE agents SET view = 'stopped', process = 'none', spawn_id = NULL",
                (damage, (c,)))
     s.start()
     settle(s)
@@ -548,7 +549,7 @@ def test_L18_one_that_cannot_be_started_is_tried_again_later(s):
     start_with_a_trap(
         s, "CREATE UNIQUE INDEX trap ON machine_commands (role)"
            " WHERE role = 'bad' AND closed_at IS NULL",
-        "DELETE FROM machine_commands", "UPDATE agents SET view = 'stopped'",
+        "DELETE FROM machine_commands", "UPDATE agents SET view = 'stopped', process = 'none', spawn_id = NULL",
         ("UPDATE agents SET ensured = 1, desired = 'running' WHERE conversation = ?", (holder,)))
     eq(ensured(s, holder), {"bad": "starting"}, "it comes first")
     eq(ensured(s, c), {"a": "starting", "bad": "stopped", "z": "starting"}, "the others run")

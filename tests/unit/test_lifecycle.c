@@ -85,6 +85,24 @@ static const struct lifecycle_stats *stats(struct world *w)
 
 /* ---- ends ---- */
 
+/* A row as no method leaves it; within a transaction of the test's. */
+static void put_agent(struct world *w, int conversation, const char *role, bool is_ensured,
+                      const char *view, const char *process)
+{
+    struct query *q = store_query(w->store, SQL_AGENT_UPDATE);
+    query_int(q, 1, conversation);
+    query_text(q, 2, str_of(role));
+    query_text(q, 3, STR("running"));
+    query_int(q, 4, is_ensured);
+    query_text(q, 5, str_of(view));
+    query_text(q, 11, str_of(process));
+    static const int zeroes[] = {6, 9, 10, 13, 15, 16, 17, 18, 22, 23, 24};
+    for (size_t i = 0; i < ARRAY_LEN(zeroes); i++)
+        query_int(q, zeroes[i], 0);
+    query_text(q, 20, STR("worker"));
+    CHECK_INT(query_run(q, NULL, NULL), 0);
+}
+
 TEST(an_end_stops_every_agent_once)
 {
     struct world *w = world_settled();
@@ -283,13 +301,7 @@ TEST(L17_the_log_behind_the_cursor_is_read_a_page_at_a_time)
     query_text(q, 1, STR("lifecycle"));
     query_int(q, 2, before);
     CHECK_INT(query_run(q, NULL, NULL), 0);
-    q = store_query(w->store, SQL_AGENT_UPDATE);
-    query_int(q, 1, 1);
-    query_text(q, 2, STR("b"));
-    query_text(q, 3, STR("running"));
-    query_int(q, 4, 0);
-    query_text(q, 5, STR("starting"));
-    CHECK_INT(query_run(q, NULL, NULL), 0);
+    put_agent(w, 1, "b", false, "starting", "starting");
     CHECK_INT(store_commit(w->store, NULL), 0);
     world_restart(w);
     int ticks = settle(w);
@@ -315,13 +327,7 @@ TEST(L18_agents_are_resumed_page_by_page_and_one_that_fails_stops_nobody)
         query_int(q, 3, WORLD_START_MS);
         CHECK_INT(query_run(q, NULL, NULL), 0);
         for (int role = 0; role < 3; role++) {
-            q = store_query(w->store, SQL_AGENT_UPDATE);
-            query_int(q, 1, c);
-            query_text(q, 2, role == 0 ? STR("a") : role == 1 ? STR("b") : STR("c"));
-            query_text(q, 3, STR("running"));
-            query_int(q, 4, 1);
-            query_text(q, 5, STR("stopped"));
-            CHECK_INT(query_run(q, NULL, NULL), 0);
+            put_agent(w, c, role == 0 ? "a" : role == 1 ? "b" : "c", true, "stopped", "none");
         }
     }
     CHECK_INT(store_commit(w->store, NULL), 0);
@@ -399,19 +405,15 @@ TEST(L18_a_row_that_cannot_be_read_hides_no_other)
     struct world *w = world_settled();
     create_agents(w, 1);
     CHECK_INT(store_begin(w->store, NULL), 0);
-    struct query *q = store_query(w->store, SQL_AGENT_UPDATE);
-    query_int(q, 1, 1);
-    query_text(q, 2, STR("a"));
-    query_text(q, 3, STR("running"));
-    query_int(q, 4, 1);
-    query_text(q, 5, STR("dancing"));
-    CHECK_INT(query_run(q, NULL, NULL), 0);
+    put_agent(w, 1, "a", true, "dancing", "none");
     CHECK_INT(store_commit(w->store, NULL), 0);
+    world_restart(w); /* what is in memory is not read again */
+    settle(w);
     end_one(w, 1);
     settle(w);
     CHECK_INT(store_int(w, "SELECT COUNT(*) FROM agents WHERE view = 'stopped' AND ensured = 0"),
               2);
-    CHECK_INT(stats(w)->errors, 1);
+    CHECK(stats(w)->errors > 0);
     world_free(w);
 }
 

@@ -593,7 +593,7 @@ TEST(a_damaged_file_ends_the_process)
     struct store *s = open_named("a.db");
     put_committed(s, 1, 5000);
     store_close(s);
-    overwrite("a.db", 40 * 4096, 20 * 4096, '\xEE');
+    overwrite("a.db", 90 * 4096, 20 * 4096, '\xEE'); /* behind the schema's pages */
     CHECK_INT(run_child(child_reads_a_damaged_file), EXIT_STORE_LOST);
 }
 

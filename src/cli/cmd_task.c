@@ -1,0 +1,353 @@
+/*
+ * cmd_task.c: `reeve task create`, `claim`, `start`, `progress`, `complete`, `fail`, `cancel` and
+ * `show`: each is one call of the method with the same name, and prints the task it answers with.
+ *
+ * They are in one file because each is little more than its table of options. What a move needs is
+ * the epoch of the claim; it is never looked up here, or a script whose task was taken away would
+ * report on somebody else's work.
+ */
+#include "base/macro.h"
+#include "cli/agent_name.h"
+#include "cli/connect.h"
+#include "cli/input.h"
+#include "cli/print.h"
+#include "cli/verbs.h"
+
+/* ---- the call ---- */
+
+static void write_task(struct buf *out, const struct json *task)
+{
+    struct str held = member_text(task, "held");
+    buf_addf(out, "task %lld %lld:", (long long)member_int(task, "task", -1),
+             (long long)member_int(task, "conversation", -1));
+    print_clean(out, member_text(task, "role"), PRINT_TEXT_CHARS_MAX);
+    buf_addc(out, ' ');
+    print_clean(out, member_text(task, "status"), PRINT_TEXT_CHARS_MAX);
+    buf_addf(out, " epoch=%lld attempts=%lld", (long long)member_int(task, "epoch", -1),
+             (long long)member_int(task, "attempts", -1));
+    if (held.n) {
+        buf_addz(out, " held=");
+        print_clean(out, held, PRINT_TEXT_CHARS_MAX);
+    }
+    buf_addc(out, '\n');
+}
+
+/* Calls, and prints the answer: its task, or for task.progress how long the claim lasts. */
+static int finish(const struct cli_args *args, const char *method, const struct buf *params,
+                  struct err *err)
+{
+    _cleanup_(arena_release) struct arena a = ARENA_INIT;
+    _cleanup_buf_ struct buf out = BUF_INIT(PRINT_BYTES_MAX);
+    const struct json *result;
+    int r = cli_call(args, method, params, &a, &result, err);
+    if (r < 0)
+        return r;
+    if (cli_flag(args, "json"))
+        return print_result(result, err);
+    const struct json *task = json_get(result, "task");
+    if (task && task->type == JSON_OBJECT) {
+        write_task(&out, task);
+    } else {
+        buf_addz(&out, "active until ");
+        print_clean(&out, member_text(result, "activeUntil"), PRINT_TEXT_CHARS_MAX);
+        buf_addc(&out, '\n');
+    }
+    return print_flush(&out, err);
+}
+
+/* ---- params ---- */
+
+/* TASK and, if the verb has it, --epoch; the object is left open. */
+static int begin(struct json_out *w, const struct cli_args *args, bool has_epoch, struct err *err)
+{
+    int64_t task, epoch = 0;
+    if (!str_to_int(str_of(args->words[0]), &task) || task < 1)
+        return err_set(err, ERR_USAGE, "'%s' is no number of a task", args->words[0]);
+    if (has_epoch && cli_int(args, "epoch", 0, &epoch, err) < 0)
+        return -ERR_USAGE;
+    json_object(w, NULL);
+    json_int(w, "task", task);
+    if (has_epoch)
+        json_int(w, "epoch", epoch);
+    return 0;
+}
+
+static void add_option(struct json_out *w, const struct cli_args *args, const char *option,
+                       const char *param)
+{
+    const char *value = cli_value(args, option);
+    if (value)
+        json_stringz(w, param, value);
+}
+
+static int add_json(struct json_out *w, const struct cli_args *args, const char *option,
+                    const char *param, struct err *err)
+{
+    _cleanup_(arena_release) struct arena a = ARENA_INIT;
+    const char *text = cli_value(args, option);
+    const struct json *value;
+    if (!text)
+        return 0;
+    int r = input_json(&a, str_of(text), option, &value, err);
+    if (r == 0)
+        json_value(w, param, value);
+    return r;
+}
+
+/* A word as a JSON string ("-": standard input), or the option's JSON; not both. */
+static int add_text_or_json(struct json_out *w, const struct cli_args *args, size_t word,
+                            const char *option, const char *param, struct err *err)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(INPUT_BYTES_MAX);
+    if (args->word_count <= word)
+        return add_json(w, args, option, param, err);
+    if (cli_value(args, option))
+        return err_set(err, ERR_USAGE, "a text and --%s say two things; give one of them", option);
+    int r = input_text(args->words[word], &text, err);
+    if (r == 0)
+        json_string(w, param, buf_str(&text));
+    return r;
+}
+
+static int end(const struct cli_args *args, const char *method, struct json_out *w, int r,
+               struct err *err)
+{
+    if (r < 0)
+        return r;
+    json_end(w);
+    return finish(args, method, w->buf, err);
+}
+
+/* ---- the verbs ---- */
+
+static int run_create(const struct cli_args *args, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    struct agent_name name;
+    int r = agent_name_parse(args->words[0], &name, err);
+    if (r == 0 && args->word_count < 2 && !cli_value(args, "content"))
+        r = err_set(err, ERR_USAGE, "what is to be done? A text, or --content JSON");
+    if (r < 0)
+        return r;
+    agent_name_write(&name, &w);
+    r = add_text_or_json(&w, args, 1, "content", "content", err);
+    add_option(&w, args, "channel", "channel");
+    add_option(&w, args, "key", "idempotencyKey");
+    return end(args, "task.create", &w, r, err);
+}
+
+static int run_claim(const struct cli_args *args, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    const char *connection = cli_value(args, "connection");
+    struct agent_name name;
+    int64_t task = 0;
+    int r = agent_name_parse(args->words[0], &name, err);
+    if (r == 0)
+        r = cli_int(args, "task", 1, &task, err);
+    if (r < 0)
+        return r;
+    agent_name_write(&name, &w);
+    json_stringz(&w, "connectionId", connection ? connection : "cli");
+    if (task)
+        json_int(&w, "task", task);
+    if (cli_flag(args, "unattended"))
+        json_bool(&w, "unattended", true);
+    return end(args, "task.claim", &w, 0, err);
+}
+
+static int run_start(const struct cli_args *args, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    return end(args, "task.start", &w, begin(&w, args, true, err), err);
+}
+
+static int run_progress(const struct cli_args *args, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    int r = begin(&w, args, true, err);
+    if (r == 0)
+        r = add_json(&w, args, "progress", "progress", err);
+    if (r == 0)
+        add_option(&w, args, "note", "note");
+    return end(args, "task.progress", &w, r, err);
+}
+
+static int add_handoff(struct json_out *w, const struct cli_args *args, struct err *err)
+{
+    const char *role = cli_value(args, "hand-off"), *content = cli_value(args, "hand-off-content");
+    if (!role && !content)
+        return 0;
+    if (!role || !content)
+        return err_set(err, ERR_USAGE, "--hand-off and --hand-off-content go together");
+    json_object(w, "handoff");
+    json_stringz(w, "role", role);
+    int r = add_json(w, args, "hand-off-content", "content", err);
+    json_end(w);
+    return r;
+}
+
+static int run_complete(const struct cli_args *args, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    int r = begin(&w, args, true, err);
+    if (r == 0)
+        r = add_text_or_json(&w, args, 1, "deliverable", "deliverable", err);
+    if (r == 0)
+        r = add_handoff(&w, args, err);
+    return end(args, "task.complete", &w, r, err);
+}
+
+static int run_fail(const struct cli_args *args, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    int r = begin(&w, args, true, err);
+    if (r == 0)
+        json_stringz(&w, "reason", args->words[1]);
+    return end(args, "task.fail", &w, r, err);
+}
+
+static int run_cancel(const struct cli_args *args, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    int r = begin(&w, args, false, err);
+    if (r == 0)
+        json_stringz(&w, "reason", args->words[1]);
+    return end(args, "task.cancel", &w, r, err);
+}
+
+/* ---- showing ---- */
+
+static void show_text(struct buf *out, const char *name, struct str text)
+{
+    if (!text.n)
+        return;
+    buf_addf(out, "%-14s", name);
+    print_clean(out, text, PRINT_TEXT_CHARS_MAX);
+    buf_addc(out, '\n');
+}
+
+static void show_outcome(struct buf *out, const struct json *outcome)
+{
+    int64_t card = member_int(outcome, "deliverableCardId", 0);
+    show_text(out, "outcome", member_text(outcome, "status"));
+    show_text(out, "reason", member_text(outcome, "stop_reason_code"));
+    show_text(out, "error", member_text(outcome, "error"));
+    if (card)
+        buf_addf(out, "%-14s%lld\n", "deliverable", (long long)card);
+}
+
+static void show_task(struct buf *out, const struct json *task)
+{
+    static const struct {
+        const char *label, *key;
+    } texts[] = {{"claimed by", "claimedBy"},   {"note", "note"},
+                 {"created", "createdAt"},      {"pending", "pendingAt"},
+                 {"claimed", "acknowledgedAt"}, {"started", "startedAt"},
+                 {"ended", "completedAt"}};
+    _cleanup_buf_ struct buf content = BUF_INIT(PRINT_BYTES_MAX);
+    write_task(out, task);
+    json_write_value(&content, json_get(task, "content"));
+    show_text(out, "content", buf_str(&content));
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        show_text(out, texts[i].label, member_text(task, texts[i].key));
+    show_outcome(out, json_get(task, "outcome"));
+}
+
+static int run_show(const struct cli_args *args, struct err *err)
+{
+    _cleanup_(arena_release) struct arena a = ARENA_INIT;
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX), out = BUF_INIT(PRINT_BYTES_MAX);
+    struct json_out w = JSON_OUT(&params);
+    const struct json *result;
+    int r = begin(&w, args, false, err);
+    if (r < 0)
+        return r;
+    json_end(&w);
+    r = cli_call(args, "task.get", &params, &a, &result, err);
+    if (r < 0)
+        return r;
+    if (cli_flag(args, "json"))
+        return print_result(result, err);
+    const struct json *task = json_get(result, "task");
+    if (!task || task->type != JSON_OBJECT)
+        return err_set(err, ERR_INTERNAL, "the answer has no task");
+    show_task(&out, task);
+    return print_flush(&out, err);
+}
+
+/* ---- the rows ---- */
+
+// clang-format off
+#define EPOCH_OPTION {"epoch", 0, "N", ARG_REQUIRED, "the epoch it was claimed with"}
+
+static const struct verb_option create_options[] = {
+    {"content", 0, "JSON", 0, "what is to be done, as JSON instead of a text"},
+    {"channel", 0, "NAME", 0, "where it is talked about (default public)"},
+    {"key", 0, "KEY", 0, "idempotency key, for a safe repeat"},
+    OPTIONS_END,
+};
+
+static const struct verb_option claim_options[] = {
+    {"connection", 0, "ID", 0, "who claims (default cli)"},
+    {"task", 0, "N", 0, "only this one (default: the active one)"},
+    {"unattended", 0, NULL, 0, "nobody will beat: the claim lasts longer"},
+    OPTIONS_END,
+};
+
+static const struct verb_option start_options[] = {EPOCH_OPTION, OPTIONS_END};
+
+static const struct verb_option progress_options[] = {
+    EPOCH_OPTION,
+    {"note", 0, "TEXT", 0, "what is going on, for people"},
+    {"progress", 0, "JSON", 0, "the same for programs"},
+    OPTIONS_END,
+};
+
+static const struct verb_option complete_options[] = {
+    EPOCH_OPTION,
+    {"deliverable", 0, "JSON", 0, "the result, as JSON instead of a text"},
+    {"hand-off", 0, "ROLE", 0, "who goes on; their task is created in the same step"},
+    {"hand-off-content", 0, "JSON", 0, "and what they are to do"},
+    OPTIONS_END,
+};
+
+static const struct verb_option fail_options[] = {EPOCH_OPTION, OPTIONS_END};
+
+enum { TASK_FLAGS = VERB_CLIENT | VERB_JSON };
+
+const struct verb verb_task_create = {
+    "task create", "AGENT [TEXT]", "give an agent work",
+    "AGENT is CONVERSATION:ROLE, like 12:builder. TEXT may be - for standard input.",
+    TASK_FLAGS, create_options, run_create};
+const struct verb verb_task_claim = {
+    "task claim", "AGENT", "take the task of an agent",
+    "The answer has the epoch that all further steps need.",
+    TASK_FLAGS, claim_options, run_claim};
+const struct verb verb_task_start = {
+    "task start", "TASK", "say that work on a task has begun", NULL,
+    TASK_FLAGS, start_options, run_start};
+const struct verb verb_task_progress = {
+    "task progress", "TASK", "say that the work has moved, and that somebody is working", NULL,
+    TASK_FLAGS, progress_options, run_progress};
+const struct verb verb_task_complete = {
+    "task complete", "TASK [TEXT]", "hand in the result of a task",
+    "TEXT is the result; it may be - for standard input.",
+    TASK_FLAGS, complete_options, run_complete};
+const struct verb verb_task_fail = {
+    "task fail", "TASK REASON", "say that a task cannot be done", NULL,
+    TASK_FLAGS, fail_options, run_fail};
+const struct verb verb_task_cancel = {
+    "task cancel", "TASK REASON", "take a task back for good", NULL,
+    TASK_FLAGS, NULL, run_cancel};
+const struct verb verb_task_show = {
+    "task show", "TASK", "show a task and what became of it", NULL,
+    TASK_FLAGS, NULL, run_show};
+// clang-format on

@@ -1,0 +1,15 @@
+/*
+ * card.h: what a task leaves behind: a JSON document of a type, kept for ever.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct work;
+
+/* *ret is its number. */
+int card_create(struct work *w, const char *type, int64_t conversation, int64_t task,
+                struct str content, int64_t *ret, struct err *err);

@@ -1,0 +1,87 @@
+/*
+ * machine.h: the hosts that run agents, as the server knows them.
+ *
+ * A machine registers under its name with an instance of its own, polls for commands, and reports
+ * what happened to processes (process.h). Each poll is its heartbeat; without one for
+ * machine.ttl_seconds of watched time it is offline. Offline is not dead: what is known of its
+ * processes becomes *unknown*, and nobody acts on it until it is back (P21). A newer instance of
+ * the same name supersedes an older one.
+ *
+ * What a machine may run it says itself, by kind; the server only ever names a kind.
+ *
+ * There are few of them, so all are in memory, in a list.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "domain/event.h"
+
+struct agent;
+struct work;
+
+enum { MACHINE_KINDS_MAX = 64, MACHINE_TEXT_BYTES_MAX = 128 };
+
+enum restart_policy { RESTART_ON_FAILURE, RESTART_ALWAYS, RESTART_NEVER };
+enum ready_mode { READY_NONE, READY_NOTIFY, READY_HEARTBEAT };
+
+struct machine_kind {
+    char name[AGENT_ID_BYTES_MAX + 1];
+    enum restart_policy restart;
+    enum ready_mode ready;
+    int64_t stop_grace_ms;
+};
+
+struct machine {
+    char name[AGENT_ID_BYTES_MAX + 1];
+    char instance[MACHINE_TEXT_BYTES_MAX + 1], hostname[MACHINE_TEXT_BYTES_MAX + 1],
+        boot_id[MACHINE_TEXT_BYTES_MAX + 1];
+    struct machine_kind kinds[MACHINE_KINDS_MAX];
+    size_t kind_count;
+    bool is_online;
+    int64_t registered_ms;
+    /* in memory only */
+    int64_t beat_ms, look_ms; /* its lease: lease.h */
+    int64_t fence_ms;         /* offline: when its work is given to others; 0: it was */
+    bool is_unreconciled;     /* back, and has not yet said what it has */
+    /* private to machine.c */
+    int64_t edited_in;
+    struct machine *next;
+};
+
+int64_t machine_key_of(struct str name);
+/* NULL if it never registered. */
+struct machine *machine_find(const struct work *w, struct str name);
+const struct machine_kind *machine_kind_find(const struct machine *m, const char *kind);
+/* What its kind says; defaults if nobody offers it. */
+struct machine_kind machine_kind_of(const struct work *w, const struct agent *a);
+/* Who runs it: the machine it is bound to, or the first online one that offers its kind. *ret NULL:
+ * nobody ever offered it. False: somebody does, and is offline. */
+bool machine_choose(const struct work *w, const struct agent *a, struct machine **ret);
+
+/* machine.register: makes or takes over the row; online from now on. */
+int machine_register(struct work *w, const struct machine *as_told, struct machine **ret,
+                     struct err *err);
+/* The caller is this instance: ERR_NOT_FOUND, ERR_SUPERSEDED. With is_alive it is a sign of life,
+ * and the machine is online. */
+int machine_beat(struct work *w, struct str name, struct str instance, bool is_alive,
+                 struct machine **ret, struct err *err);
+/* What it has is known now. */
+void machine_is_reconciled(struct work *w, struct machine *m);
+int64_t machine_lease_until_ms(const struct work *w, const struct machine *m);
+/* When the ladder's machine.offline has something to do; NEVER_MS: not at all. */
+int64_t machine_due_ms(const struct work *w, const struct machine *m);
+/* The lease is over: offline. Or it has been for machine.fence_seconds: what is held for it is not
+ * any more. */
+int machine_move(struct work *w, struct machine *m, struct err *err);
+
+/* `kinds` of machine.register, checked before. */
+void machine_kinds_from_json(struct machine *m, const struct json *list);
+void machine_write(struct work *w, const struct machine *m, struct json_out *out);
+
+/* For work.c. */
+int machines_read(struct work *w, struct err *err);
+void machines_drop(struct work *w);

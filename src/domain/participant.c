@@ -1,0 +1,266 @@
+/* participant.c: see participant.h. */
+#include "domain/participant.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "domain/agent.h"
+#include "domain/append.h"
+#include "domain/head.h"
+#include "domain/process.h"
+#include "domain/task.h"
+#include "domain/work.h"
+
+static const char *const wait_names[] = {
+#define X(name, text) [WAIT_##name] = text,
+    WAIT_LIST(X)
+#undef X
+};
+_Static_assert(ARRAY_LEN(wait_names) == WAIT_STATUS_COUNT, "a name for each answer");
+
+const char *wait_status_name(enum wait_status status)
+{
+    return wait_names[status];
+}
+
+static int find(struct work *w, int64_t conversation, struct str role, struct head **ret_head,
+                struct agent **ret, struct err *err)
+{
+    int r = head_get(w, conversation, ret_head, err);
+    return r < 0 ? r : agent_get(w, conversation, role, ret, err);
+}
+
+int participant_join(struct work *w, int64_t conversation, struct str role, struct str connection,
+                     struct str spawn, struct agent **ret, bool *ret_superseded, struct err *err)
+{
+    struct head *h;
+    struct agent *a;
+    int r = find(w, conversation, role, &h, &a, err);
+    if (r == 0)
+        r = head_check_active(h, err);
+    if (r < 0)
+        return r;
+    agent_edit(w, a);
+    *ret = a;
+    *ret_superseded = agent_is_attended(w, a) && !str_is(connection, a->connection);
+    snprintf(a->connection, sizeof a->connection, "%.*s", STR_ARG(connection));
+    snprintf(a->listener_spawn, sizeof a->listener_spawn, "%.*s", STR_ARG(spawn));
+    a->is_listening = true;
+    agent_beat(w, a);
+    work_touch(w, agent_key_of(conversation, str_of(a->role)));
+    r = agent_store(w, a, "joined", err);
+    return r < 0 ? r : process_joined(w, a, spawn, err);
+}
+
+/* ---- heartbeat ---- */
+
+static bool listens(const struct work *w, const struct agent *a, struct str connection)
+{
+    return agent_is_attended(w, a) && str_is(connection, a->connection);
+}
+
+static bool is_in_hand(const struct task *t)
+{
+    return t->status == TASK_ACKNOWLEDGED || t->status == TASK_IN_PROGRESS ||
+           t->status == TASK_SUSPENDED;
+}
+
+static uint64_t hash_of(const struct json *v)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(1 << 20);
+    json_write_value(&text, v);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < text.len; i++)
+        hash = (hash ^ (unsigned char)text.data[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* A value that changed is progress; the same one again is only a sign of life. */
+static int note_progress(struct work *w, struct task *t, const struct json *progress,
+                         struct err *err)
+{
+    uint64_t hash = progress ? hash_of(progress) : t->progress_hash;
+    if (hash == t->progress_hash || t->status != TASK_IN_PROGRESS)
+        return 0;
+    task_edit(w, t);
+    t->progress_hash = hash;
+    return task_note_progress(w, t, err);
+}
+
+static int beat_task(struct work *w, const struct agent *a, const struct heartbeat *b,
+                     struct json_out *out, struct err *err)
+{
+    struct task *t = NULL;
+    int64_t task = b->task ? b->task : a->active_task;
+    int r = task ? task_get(w, task, &t, err) : 0;
+    if (r < 0 && r != -ERR_NOT_FOUND)
+        return r;
+    bool is_its_own = t && t->conversation == a->conversation && str_is(str_of(t->role), a->role);
+    if (!is_its_own || !is_in_hand(t) || t->epoch != b->epoch) {
+        json_bool(out, "staleEpoch", true);
+        if (is_its_own)
+            json_int(out, "epoch", t->epoch);
+        else
+            json_int(out, "epoch", a->turn_epoch);
+        return 0;
+    }
+    task_beat(w, t);
+    json_time(out, "activeUntil", task_active_until_ms(w, t));
+    return note_progress(w, t, b->progress, err);
+}
+
+static bool should_stop(const struct head *h, const struct agent *a)
+{
+    return h->status != CONVERSATION_ACTIVE || a->desired == DESIRED_STOPPED;
+}
+
+int participant_heartbeat(struct work *w, const struct heartbeat *b, struct json_out *out,
+                          struct err *err)
+{
+    struct head *h;
+    struct agent *a;
+    int r = find(w, b->conversation, b->role, &h, &a, err);
+    if (r < 0)
+        return r;
+    bool is_listener = listens(w, a, b->connection) && h->status != CONVERSATION_COMPLETED;
+    bool is_superseded = agent_is_attended(w, a) && !str_is(b->connection, a->connection);
+    if (is_listener)
+        agent_beat(w, a);
+    json_stringz(out, "status",
+                 is_listener                                            ? "ok"
+                 : is_superseded && h->status != CONVERSATION_COMPLETED ? "superseded"
+                                                                        : "rejoin_required");
+    if (is_listener)
+        json_time(out, "readyUntil", agent_ready_until_ms(w, a));
+    if (should_stop(h, a))
+        json_stringz(out, "directive", "stop");
+    return b->epoch >= 0 && h->status != CONVERSATION_COMPLETED ? beat_task(w, a, b, out, err) : 0;
+}
+
+/* ---- the end of a lease ---- */
+
+int participant_end(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    agent_edit(w, a);
+    a->is_listening = false;
+    a->look_ms = INT64_MAX;
+    a->listener_spawn[0] = '\0';
+    work_touch(w, agent_key_of(a->conversation, str_of(a->role)));
+    int r = agent_store(w, a, reason, err);
+    return r < 0 ? r : agent_look_at_work(w, a, err);
+}
+
+int participant_leave(struct work *w, int64_t conversation, struct str role, struct str connection,
+                      struct err *err)
+{
+    struct head *h;
+    struct agent *a;
+    int r = find(w, conversation, role, &h, &a, err);
+    if (r < 0 || !a->is_listening || !str_is(connection, a->connection))
+        return r; /* of a superseded connection: no effect */
+    return participant_end(w, a, "left", err);
+}
+
+static int append_expired(struct work *w, const struct agent *a, struct err *err)
+{
+    struct head *h;
+    char seen[CLOCK_ISO_BYTES];
+    int r = head_get(w, a->conversation, &h, err);
+    if (r < 0)
+        return r;
+    clock_iso(a->beat_ms, seen);
+    struct str data = arena_printf(
+        &w->arena,
+        "{\"agent\":\"%lld:%s\",\"conversation\":%lld,\"lastSeenAt\":\"%s\",\"ttlMs\":%lld}",
+        (long long)a->conversation, a->role, (long long)a->conversation, seen,
+        (long long)option_get(w->options, liveness, ttl_seconds) * 1000);
+    struct event e;
+    r = append_system(w, h->status == CONVERSATION_COMPLETED ? 0 : a->conversation,
+                      "system-watchdog", "watch.participant.expire", data, NULL, &e, err);
+    return r < 0 ? r : work_note_rule(w, a->conversation, &e, RULE_PARTICIPANT_EXPIRE, err);
+}
+
+int participant_expire(struct work *w, struct agent *a, struct err *err)
+{
+    struct head *h;
+    int r = head_get(w, a->conversation, &h, err);
+    if (r == 0)
+        r = append_expired(w, a, err);
+    if (r == 0)
+        r = participant_end(w, a, "participant.expire", err);
+    if (r == 0 && h->status == CONVERSATION_ACTIVE)
+        r = agent_bring_up(w, a, "participant.expire", err); /* if work waits for it */
+    return r;
+}
+
+/* ---- looking ---- */
+
+static bool may_be_claimed(const struct work *w, const struct task *t)
+{
+    if (t->held != HELD_NOT)
+        return false;
+    return t->status == TASK_PENDING ||
+           (t->status == TASK_ACKNOWLEDGED && !task_is_worked_on(w, t));
+}
+
+int participant_look(struct work *w, int64_t conversation, struct str role, struct str connection,
+                     enum wait_status *ret, struct task **ret_task, struct err *err)
+{
+    struct head *h;
+    struct agent *a;
+    int r = find(w, conversation, role, &h, &a, err);
+    if (r < 0)
+        return r;
+    *ret_task = NULL;
+    if (h->status == CONVERSATION_COMPLETED)
+        *ret = WAIT_ENDED;
+    else if (agent_is_attended(w, a) && !str_is(connection, a->connection))
+        *ret = WAIT_SUPERSEDED;
+    else if (h->status == CONVERSATION_BLOCKED)
+        *ret = WAIT_BLOCKED;
+    else if (!agent_is_attended(w, a))
+        *ret = WAIT_REJOIN_REQUIRED;
+    else if (a->desired == DESIRED_STOPPED)
+        *ret = WAIT_STOP;
+    else
+        *ret = WAIT_NONE;
+    if (*ret != WAIT_NONE || !a->active_task)
+        return 0;
+    r = task_get(w, a->active_task, ret_task, err);
+    if (r == 0 && may_be_claimed(w, *ret_task))
+        *ret = WAIT_TASK;
+    return r;
+}
+
+int participant_write(struct work *w, const struct agent *a, struct json_out *out, const char *key,
+                      struct err *err)
+{
+    struct task *t = NULL;
+    int r = a->active_task ? task_get(w, a->active_task, &t, err) : 0;
+    if (r < 0)
+        return r;
+    bool is_working = t && task_is_worked_on(w, t);
+    json_object(out, key);
+    json_int(out, "conversation", a->conversation);
+    json_stringz(out, "role", a->role);
+    json_stringz(out, "status",
+                 is_working                ? "active"
+                 : agent_is_attended(w, a) ? "waiting"
+                                           : "disconnected");
+    json_stringz(out, "connectionId", a->connection[0] ? a->connection : NULL);
+    if (a->is_listening)
+        json_time(out, "readyUntil", agent_ready_until_ms(w, a));
+    else
+        json_null(out, "readyUntil");
+    if (is_working)
+        json_time(out, "activeUntil", task_active_until_ms(w, t));
+    else
+        json_null(out, "activeUntil");
+    if (a->last_seen_ms)
+        json_time(out, "lastSeenAt", a->last_seen_ms);
+    else
+        json_null(out, "lastSeenAt");
+    json_end(out);
+    return 0;
+}

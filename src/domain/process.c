@@ -1,0 +1,793 @@
+/* process.c: see process.h. */
+#include "domain/process.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "domain/append.h"
+#include "domain/command.h"
+#include "domain/head.h"
+#include "domain/machine.h"
+#include "domain/participant.h"
+#include "domain/task.h"
+#include "domain/work.h"
+
+enum { TOKEN_AFTERLIFE_MS = 3600000 };
+
+/* ---- the one decision ---- */
+
+/* What stands in the way of a start, other than that nobody wants it. */
+static bool may_start(const struct work *w, const struct agent *a)
+{
+    bool is_up = a->process == PROCESS_RUNNING || a->process == PROCESS_UNKNOWN;
+    return a->kind[0] && !is_up && !a->breaker_is_open && a->restart_ms <= w->now_ms;
+}
+
+/* One start, whatever asks for it: an open one is enough (P4). */
+static int start(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    struct starts starts;
+    struct machine *m = NULL;
+    int64_t command;
+    int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r < 0)
+        return r;
+    if (starts.open) {
+        a->process = PROCESS_STARTING;
+        return agent_store(w, a, reason, err);
+    }
+    if (!machine_choose(w, a, &m)) /* the wish stands, and fires when it registers */
+        return agent_store(w, a, reason, err);
+    if (m)
+        snprintf(a->machine, sizeof a->machine, "%s", m->name);
+    r = command_start(w, a->conversation, str_of(a->role), str_of(a->kind),
+                      a->machine[0] ? str_of(a->machine) : STR_NONE, starts.spawn_id[0] != '\0',
+                      reason, &command, err);
+    if (r < 0)
+        return r;
+    a->process = PROCESS_STARTING;
+    a->restart_ms = 0;
+    if (a->machine[0])
+        work_touch(w, machine_key_of(str_of(a->machine)));
+    return agent_store(w, a, reason, err);
+}
+
+/* Its process no longer does its work: another in its place, once it is proven dead. */
+int agent_replace(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    struct head *h;
+    int r = head_get(w, a->conversation, &h, err);
+    if (r < 0)
+        return r;
+    if (a->process != PROCESS_RUNNING)
+        return agent_bring_up(w, a, reason, err);
+    if (h->status != CONVERSATION_ACTIVE || a->desired == DESIRED_STOPPED)
+        return 0;
+    agent_edit(w, a);
+    a->is_ensured = true;
+    return start(w, a, reason, err);
+}
+
+int agent_bring_up(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    bool is_wanted;
+    int r = agent_is_wanted(w, a, &is_wanted, err);
+    if (r < 0 || !is_wanted)
+        return r;
+    agent_edit(w, a);
+    a->is_ensured = true;
+    bool is_attended = agent_is_attended(w, a); /* whoever it is, it can have the work */
+    return may_start(w, a) && !is_attended ? start(w, a, reason, err)
+                                           : agent_store(w, a, reason, err);
+}
+
+int agent_ensure(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    agent_edit(w, a);
+    a->is_ensured = true;
+    if (!a->kind[0] || a->process == PROCESS_RUNNING || a->process == PROCESS_UNKNOWN)
+        return agent_store(w, a, reason, err);
+    return start(w, a, reason, err);
+}
+
+static int forget_failures(struct work *w, struct agent *a, struct err *err)
+{
+    agent_edit(w, a);
+    a->breaker_is_open = a->is_crashed = false;
+    a->restart_count = a->restart_ms = 0;
+    struct query *q = store_query(w->store, SQL_FAILURE_CLEAR);
+    query_int(q, 1, a->conversation);
+    query_text(q, 2, str_of(a->role));
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+int agent_start_by_person(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    int r = forget_failures(w, a, err);
+    if (r < 0)
+        return r;
+    a->desired = DESIRED_RUNNING;
+    r = agent_ensure(w, a, reason, err);
+    return r < 0 ? r : agent_look_at_work(w, a, err);
+}
+
+int agent_restart_by_person(struct work *w, struct agent *a, struct err *err)
+{
+    int r = forget_failures(w, a, err);
+    if (r < 0)
+        return r;
+    if (a->desired == DESIRED_STOPPED)
+        a->desired = DESIRED_RUNNING;
+    a->is_ensured = true;
+    return a->kind[0] ? start(w, a, "restarted_by_user", err)
+                      : agent_store(w, a, "restarted_by_user", err);
+}
+
+int agent_stop_by_person(struct work *w, struct agent *a, struct err *err)
+{
+    int r = forget_failures(w, a, err);
+    if (r < 0)
+        return r;
+    a->desired = DESIRED_STOPPED;
+    return agent_stop(w, a, "stopped_by_user", err);
+}
+
+static struct str machine_of(const struct agent *a)
+{
+    return a->machine[0] ? str_of(a->machine) : STR_NONE;
+}
+
+int agent_stop(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    struct starts starts;
+    int64_t command;
+    agent_edit(w, a);
+    a->is_ensured = false;
+    a->restart_ms = 0;
+    work_touch(w, agent_key(a));
+    int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r == 0 && starts.open)
+        r = command_fail(w, starts.open, reason, err);
+    if (r < 0)
+        return r;
+    a->process = starts.spawn_id[0] ? PROCESS_STOPPING : PROCESS_NONE;
+    if (starts.spawn_id[0])
+        r = command_stop(w, a->conversation, str_of(a->role), str_of(a->kind), machine_of(a),
+                         starts.spawn_id, reason, &command, err);
+    if (r == 0 && a->machine[0])
+        work_touch(w, machine_key_of(str_of(a->machine)));
+    return r < 0 ? r : agent_store(w, a, reason, err);
+}
+
+int agents_ensure_desired(struct work *w, int64_t conversation, const char *reason, struct err *err)
+{
+    struct agent_role *roles;
+    int r = agent_roles(w, conversation, &roles, err);
+    for (struct agent_role *role = r == 0 ? roles : NULL; r == 0 && role; role = role->next) {
+        struct agent *a;
+        bool is_wanted;
+        r = agent_get(w, conversation, role->name, &a, err);
+        if (r == 0)
+            r = agent_is_wanted(w, a, &is_wanted, err);
+        if (r < 0 || !is_wanted || (!a->kind[0] && a->desired != DESIRED_RUNNING))
+            continue;
+        agent_edit(w, a);
+        a->is_ensured = true; /* those who listened were stopped, or never were */
+        r = may_start(w, a) ? start(w, a, reason, err) : agent_store(w, a, reason, err);
+    }
+    return r;
+}
+
+/* ---- facts ---- */
+
+/* The start that a spawn belongs to, and its agent. */
+struct spawn {
+    int64_t command;
+    bool is_open;
+    struct agent *agent;
+    bool is_current; /* the agent's process, or the one on its way */
+};
+
+static int unknown_spawn(struct str spawn_id, struct err *err)
+{
+    err_set(err, ERR_NOT_FOUND, "there is no spawn %.*s here", STR_ARG(spawn_id));
+    err_str(err, "what", STR("spawn"));
+    return err_str(err, "id", spawn_id);
+}
+
+static int find_spawn(struct work *w, const struct machine *m, struct str spawn_id,
+                      struct spawn *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_OF_SPAWN);
+    query_text(q, 1, spawn_id);
+    int r = query_one(q, err);
+    if (r <= 0)
+        return r < 0 ? r : unknown_spawn(spawn_id, err);
+    *ret = (struct spawn){.command = query_get_int(q, 0), .is_open = query_is_null(q, 3)};
+    int64_t conversation = query_get_int(q, 1);
+    struct str role = arena_str(&w->arena, query_get_text(q, 2));
+    bool is_its_own = str_is(query_get_text(q, 4), m->name);
+    query_end(q);
+    if (!is_its_own) /* another machine's: not this one's to speak of */
+        return unknown_spawn(spawn_id, err);
+    r = agent_find(w, conversation, role, &ret->agent, err);
+    if (r == 0)
+        ret->is_current = str_is(spawn_id, ret->agent->spawn_id);
+    return r;
+}
+
+static int set_command(struct work *w, int64_t command, const char *status, bool is_closed,
+                       struct str outcome, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_SET);
+    query_int(q, 1, command);
+    query_text(q, 2, str_of(status));
+    if (is_closed)
+        query_int(q, 3, w->now_ms);
+    query_text(q, 4, outcome);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+static int insert_process(struct work *w, const struct machine *m, const struct agent *a,
+                          struct str spawn_id, int64_t pid, int64_t start_time, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_PROCESS_INSERT);
+    query_text(q, 1, spawn_id);
+    query_int(q, 2, a->conversation);
+    query_text(q, 3, str_of(a->role));
+    query_text(q, 4, str_of(m->name));
+    query_int(q, 5, pid);
+    query_int(q, 6, start_time);
+    query_int(q, 7, w->now_ms);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+/* A process was seen. */
+static int note_running(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    agent_edit(w, a);
+    if (a->process != PROCESS_STOPPING)
+        a->process = PROCESS_RUNNING;
+    a->is_crashed = false;
+    if (!a->process_ms)
+        a->process_ms = w->now_ms;
+    return agent_store(w, a, reason, err);
+}
+
+int process_spawned(struct work *w, const struct machine *m, struct str spawn_id, int64_t pid,
+                    int64_t start_time, struct err *err)
+{
+    struct spawn s;
+    int r = find_spawn(w, m, spawn_id, &s, err);
+    if (r == 0)
+        r = insert_process(w, m, s.agent, spawn_id, pid, start_time, err);
+    if (r < 0)
+        return r;
+    bool is_ready = machine_kind_of(w, s.agent).ready == READY_NONE;
+    if (s.is_open)
+        r = set_command(w, s.command, is_ready ? "done" : "booting", is_ready, STR_NONE, err);
+    return r < 0 || !s.is_current ? r : note_running(w, s.agent, "spawned", err);
+}
+
+int process_ready(struct work *w, const struct machine *m, struct str spawn_id, struct err *err)
+{
+    struct spawn s;
+    int r = find_spawn(w, m, spawn_id, &s, err);
+    if (r == 0 && s.is_open)
+        r = set_command(w, s.command, "done", true, STR_NONE, err);
+    return r < 0 || !s.is_current ? r : note_running(w, s.agent, "ready", err);
+}
+
+/* ---- the end of a process ---- */
+
+static int count_failures(struct work *w, const struct agent *a, int64_t *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_FAILURE_INSERT);
+    query_int(q, 1, a->conversation);
+    query_text(q, 2, str_of(a->role));
+    query_int(q, 3, w->now_ms);
+    int r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+    q = store_query(w->store, SQL_FAILURE_COUNT);
+    query_int(q, 1, a->conversation);
+    query_text(q, 2, str_of(a->role));
+    query_int(q, 3, w->now_ms - option_get(w->options, restart, window_seconds) * 1000);
+    r = query_one(q, err);
+    if (r < 0)
+        return r;
+    *ret = query_get_int(q, 0);
+    query_end(q);
+    return 0;
+}
+
+/* At once, then the first wait, doubling up to the longest. */
+static int64_t next_wait_ms(const struct work *w, const struct agent *a)
+{
+    int64_t wait_ms = option_get(w->options, restart, backoff_first_ms),
+            max_ms = option_get(w->options, restart, backoff_max_ms);
+    if (a->restart_count == 0)
+        return 0;
+    for (int64_t i = 1; i < a->restart_count && wait_ms < max_ms; i++)
+        wait_ms *= 2;
+    return max_ms ? MIN(wait_ms, max_ms) : wait_ms;
+}
+
+/* A failure: counted, and what may be done about it and when. */
+static int note_failure(struct work *w, struct agent *a, struct err *err)
+{
+    int64_t failures, burst = option_get(w->options, restart, burst),
+                      stable_ms = option_get(w->options, restart, stable_seconds) * 1000;
+    int r = count_failures(w, a, &failures, err);
+    if (r < 0)
+        return r;
+    if (stable_ms && a->process_ms && w->now_ms - a->process_ms >= stable_ms)
+        a->restart_count = 0;
+    a->is_crashed = true;
+    a->breaker_is_open = burst && failures >= burst;
+    if (!a->breaker_is_open) {
+        agent_wait_for_restart(w, a, w->now_ms + next_wait_ms(w, a));
+        a->restart_count++;
+        a->restarts++;
+    }
+    return 0;
+}
+
+/* A task that is held is held for another reason now, or for none: then it may be claimed. With
+ * `spawn`, only if it is held for that process. */
+static int change_hold(struct work *w, const struct agent *a, enum task_held held, struct str spawn,
+                       struct err *err)
+{
+    struct task *t;
+    if (!a->active_task)
+        return 0;
+    int r = task_get(w, a->active_task, &t, err);
+    if (r < 0 || t->held == HELD_NOT || t->held == held ||
+        (spawn.p && !str_is(spawn, t->held_spawn)))
+        return r;
+    task_edit(w, t);
+    t->held = held;
+    work_touch(w, agent_key(a));
+    return task_store(w, t, err);
+}
+
+/* The work it had in hand goes back, in the same transaction; its agent keeps it. */
+static int release_task(struct work *w, const struct agent *a, struct str spawn_id, struct err *err)
+{
+    struct task *t;
+    if (!a->active_task)
+        return 0;
+    int r = task_get(w, a->active_task, &t, err);
+    if (r < 0)
+        return r;
+    bool is_acknowledged = t->status == TASK_ACKNOWLEDGED;
+    if (!str_is(spawn_id, t->claimed_spawn) || (!is_acknowledged && t->status != TASK_IN_PROGRESS))
+        return 0;
+    enum rule_id rule = is_acknowledged ? RULE_TASK_ACKNOWLEDGED : RULE_TASK_ORPHANED;
+    struct task_move m =
+        TASK_MOVE(is_acknowledged ? TRIGGER_RECOVER_ACKNOWLEDGED : TRIGGER_RECOVER);
+    m.rule = rule_name(rule);
+    m.evidence = STR("\"evidence\":\"its process has ended\"");
+    w->fired[rule]++;
+    return task_move(w, t, &m, err);
+}
+
+static int append_exited(struct work *w, const struct agent *a, struct str spawn_id,
+                         const struct exit_status *exit, bool is_expected, struct err *err)
+{
+    struct head *h;
+    int r = head_get(w, a->conversation, &h, err);
+    if (r < 0)
+        return r;
+    _cleanup_buf_ struct buf data = BUF_INIT(1 << 16);
+    struct json_out j = JSON_OUT(&data);
+    json_object(&j, NULL);
+    json_string(&j, "agent",
+                arena_printf(&w->arena, "%lld:%s", (long long)a->conversation, a->role));
+    json_int(&j, "conversation", a->conversation);
+    json_string(&j, "spawnId", spawn_id);
+    json_bool(&j, "expected", is_expected);
+    if (exit->is_unknown) {
+        json_null(&j, "code");
+    } else {
+        json_int(&j, "code", exit->code);
+        json_int(&j, "signal", exit->signal);
+    }
+    json_string(&j, "text", exit->text);
+    json_end(&j);
+    struct event e;
+    r = append_system(w, h->status == CONVERSATION_COMPLETED ? 0 : a->conversation,
+                      "system-lifecycle", "agent.exited", buf_str(&data), NULL, &e, err);
+    return r < 0 ? r : work_note_move(w, a->conversation, &e, "agent.exited", err);
+}
+
+static int is_stop_asked_for(struct work *w, struct str spawn_id, bool *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_HAS_STOP);
+    query_text(q, 1, spawn_id);
+    int r = query_one(q, err);
+    query_end(q);
+    *ret = r == STORE_ROW;
+    return MIN(r, 0);
+}
+
+static int expire_tokens(struct work *w, struct str spawn_id, int64_t at_ms, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_TOKEN_EXPIRE_OF_SPAWN);
+    query_text(q, 1, spawn_id);
+    query_int(q, 2, at_ms);
+    w->tokens_changed = true;
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+static int close_row(struct work *w, struct str spawn_id, const struct exit_status *exit,
+                     struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_PROCESS_END);
+    query_text(q, 1, spawn_id);
+    query_int(q, 2, w->now_ms);
+    if (!exit->is_unknown) {
+        query_int(q, 3, exit->code);
+        query_int(q, 4, exit->signal);
+    }
+    work_mark_written(w);
+    int r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+    q = store_query(w->store, SQL_COMMAND_CLOSE_STOPS);
+    query_text(q, 1, spawn_id);
+    query_int(q, 2, w->now_ms);
+    r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+    /* Until then it is told why: SUPERSEDED. */
+    return expire_tokens(w, spawn_id, w->now_ms + TOKEN_AFTERLIFE_MS, err);
+}
+
+/* Does its kind want it up again after such an end? Work does in any case. */
+static bool wants_again(const struct work *w, const struct agent *a, const struct exit_status *exit)
+{
+    enum restart_policy policy = machine_kind_of(w, a).restart;
+    bool is_clean = !exit->is_unknown && exit->code == 0;
+    return a->active_task || policy == RESTART_ALWAYS ||
+           (policy == RESTART_ON_FAILURE && !is_clean);
+}
+
+/* What the process held, whether it is the current one or one that was replaced. */
+static int take_back(struct work *w, struct agent *a, struct str spawn_id, struct err *err)
+{
+    int r = 0;
+    if (a->is_listening && str_is(spawn_id, a->listener_spawn))
+        r = participant_end(w, a, "process_ended", err);
+    if (r == 0)
+        r = release_task(w, a, spawn_id, err);
+    return r < 0 ? r : change_hold(w, a, HELD_NOT, spawn_id, err); /* it is proven dead */
+}
+
+/* The agent's current process has ended: whether it comes back, and when. */
+static int end_current(struct work *w, struct agent *a, bool is_expected,
+                       const struct exit_status *exit, struct err *err)
+{
+    bool comes_back = is_expected || wants_again(w, a, exit);
+    agent_edit(w, a);
+    a->process = PROCESS_NONE;
+    a->is_fenced = false;
+    a->spawn_id[0] = '\0';
+    int r = !is_expected && comes_back ? note_failure(w, a, err) : 0;
+    a->process_ms = 0;
+    if (!comes_back) {
+        a->is_ensured = false;
+        a->is_crashed = exit->is_unknown || exit->code != 0;
+    }
+    if (r == 0)
+        r = agent_store(w, a, is_expected ? "stopped" : "exited", err);
+    return r < 0 || !comes_back ? r : agent_bring_up(w, a, "agent.exited", err);
+}
+
+static int has_ended(struct work *w, struct str spawn_id, bool *ret_known, bool *ret,
+                     struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_PROCESS_GET);
+    query_text(q, 1, spawn_id);
+    int r = query_one(q, err);
+    *ret_known = r == STORE_ROW;
+    *ret = r == STORE_ROW && !query_is_null(q, 3);
+    query_end(q);
+    return MIN(r, 0);
+}
+
+int process_ended(struct work *w, const struct machine *m, struct str spawn_id,
+                  const struct exit_status *exit, struct err *err)
+{
+    struct spawn s;
+    bool is_expected, is_known, is_old_news;
+    int r = find_spawn(w, m, spawn_id, &s, err);
+    if (r == 0)
+        r = has_ended(w, spawn_id, &is_known, &is_old_news, err);
+    if (r < 0 || is_old_news)
+        return r;
+    r = is_stop_asked_for(w, spawn_id, &is_expected, err);
+    is_expected |= !s.is_current; /* another was to take its place */
+    if (r == 0 && !is_known)      /* nobody told us that it began */
+        r = insert_process(w, m, s.agent, spawn_id, 0, 0, err);
+    if (r == 0 && s.is_open)
+        r = set_command(w, s.command, "failed", true, STR("exited"), err);
+    if (r == 0)
+        r = close_row(w, spawn_id, exit, err);
+    if (r == 0)
+        r = append_exited(w, s.agent, spawn_id, exit, is_expected, err);
+    if (r == 0)
+        r = take_back(w, s.agent, spawn_id, err);
+    return r < 0 || !s.is_current ? r : end_current(w, s.agent, is_expected, exit, err);
+}
+
+int process_start_failed(struct work *w, const struct machine *m, struct str spawn_id,
+                         struct str error, struct err *err)
+{
+    struct spawn s;
+    const struct exit_status exit = {.is_unknown = true, .text = error};
+    int r = find_spawn(w, m, spawn_id, &s, err);
+    if (r == 0 && s.is_open)
+        r = set_command(w, s.command, "failed", true, error, err);
+    return r < 0 ? r : process_ended(w, m, spawn_id, &exit, err);
+}
+
+/* A start that nobody confirmed: a failure, and perhaps a process; the next one is a restart. A
+ * stop is sent again until the process is seen to end. */
+int command_expire(struct work *w, int64_t command, struct err *err)
+{
+    struct agent *a;
+    struct query *q = store_query(w->store, SQL_COMMAND_GET);
+    query_int(q, 1, command);
+    int r = query_one(q, err);
+    if (r <= 0)
+        return r;
+    bool is_stop = str_is(query_get_text(q, 0), "stop-agent");
+    int64_t conversation = query_get_int(q, 1);
+    struct str role = arena_str(&w->arena, query_get_text(q, 2)),
+               spawn_id = arena_str(&w->arena, query_get_text(q, 3)),
+               machine = arena_str(&w->arena, query_get_text(q, 6));
+    query_end(q);
+    w->fired[RULE_COMMAND_EXPIRED]++;
+    work_touch(w, machine_key_of(machine));
+    if (is_stop)
+        return command_send_again(w, command, err);
+    r = set_command(w, command, "expired", true, STR("not_confirmed"), err);
+    if (r == 0)
+        r = expire_tokens(w, spawn_id, w->now_ms + TOKEN_AFTERLIFE_MS, err);
+    if (r == 0)
+        r = agent_find(w, conversation, role, &a, err);
+    if (r < 0)
+        return r;
+    agent_edit(w, a);
+    a->process = PROCESS_NONE;
+    r = note_failure(w, a, err);
+    if (r == 0)
+        r = agent_store(w, a, "command.expired", err);
+    return r < 0 ? r : agent_bring_up(w, a, "command.expired", err);
+}
+
+/* ---- a machine comes, beats, goes ---- */
+
+/* Spawn ids that a machine has named. */
+struct spawns {
+    const struct str *list;
+    size_t count;
+};
+
+/* Every agent that has a process on the machine, or one on its way. */
+static int each_on(struct work *w, const struct machine *m, agent_each_fn *fn, void *ctx,
+                   struct err *err)
+{
+    return agents_each(w, SQL_AGENT_LIST_ON_MACHINE, str_of(m->name), fn, ctx, err);
+}
+
+static bool is_among(const char *spawn_id, const struct spawns *spawns)
+{
+    for (size_t i = 0; i < spawns->count; i++)
+        if (str_is(spawns->list[i], spawn_id))
+            return true;
+    return false;
+}
+
+static int is_held(struct work *w, const struct agent *a, bool *ret, struct err *err)
+{
+    struct task *t;
+    int r = a->active_task ? task_get(w, a->active_task, &t, err) : 0;
+    *ret = r == 0 && a->active_task && t->held != HELD_NOT;
+    return r;
+}
+
+/* It can be asked again, and lives. If its work was taken back meanwhile, another takes its place.
+ */
+static int note_back(struct work *w, struct agent *a, struct err *err)
+{
+    bool was_taken_back;
+    int r = note_running(w, a, "machine_registered", err);
+    if (r == 0)
+        r = is_held(w, a, &was_taken_back, err);
+    was_taken_back |= a->is_fenced;
+    a->is_fenced = false;
+    if (r < 0 || !was_taken_back)
+        return r;
+    r = change_hold(w, a, HELD_PROCESS, STR_NONE, err);
+    return r < 0 ? r : agent_replace(w, a, "task.orphaned", err);
+}
+
+/* It was told to start and has not: or that was lost on the way. Counted against nobody. */
+static int note_never_began(struct work *w, struct agent *a, struct err *err)
+{
+    struct starts starts;
+    int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r < 0 || starts.open) /* it is told again */
+        return r;
+    agent_edit(w, a);
+    a->process = PROCESS_NONE;
+    a->spawn_id[0] = '\0';
+    return agent_store(w, a, "machine_registered", err);
+}
+
+/* Known here; does the machine have it? */
+static int reconcile(struct work *w, struct agent *a, void *ctx, struct err *err)
+{
+    bool is_known = false, has_gone = false;
+    if (a->spawn_id[0] && is_among(a->spawn_id, ctx))
+        return a->process == PROCESS_UNKNOWN || a->process == PROCESS_STARTING
+                   ? note_back(w, a, err)
+                   : 0;
+    struct str spawn_id = arena_str(&w->arena, str_of(a->spawn_id));
+    int r = has_ended(w, spawn_id, &is_known, &has_gone, err);
+    if (r < 0 || !is_known)
+        return r < 0 ? r : note_never_began(w, a, err);
+    const struct exit_status exit = {.is_unknown = true,
+                                     .text = STR("the machine has no such process")};
+    return process_ended(w, machine_find(w, str_of(a->machine)), spawn_id, &exit, err);
+}
+
+/* The machine has it; is it wanted? Each process that is not its agent's current one, or whose
+ * agent is not wanted, is stopped. */
+static int stop_unwanted(struct work *w, const struct machine *m, struct str spawn_id,
+                         struct err *err)
+{
+    struct spawn s;
+    bool is_wanted;
+    int64_t command;
+    int r = find_spawn(w, m, spawn_id, &s, err);
+    if (r == -ERR_NOT_FOUND)
+        return 0; /* none of ours: the machine looks after what it started for others */
+    if (r == 0)
+        r = agent_is_wanted(w, s.agent, &is_wanted, err);
+    if (r < 0 || (s.is_current && is_wanted))
+        return r;
+    if (s.is_current)
+        return agent_stop(w, s.agent, "not_wanted", err);
+    return command_stop(w, s.agent->conversation, str_of(s.agent->role), str_of(s.agent->kind),
+                        str_of(m->name), arena_strndup(&w->arena, spawn_id.p, spawn_id.n),
+                        "superseded", &command, err);
+}
+
+/* Every process that was seen on the machine and is not there: those that were replaced, too. */
+static int end_the_gone(struct work *w, const struct machine *m, const struct spawns *has,
+                        struct err *err)
+{
+    enum { PAGE_ROWS = 64 };
+    struct str page[PAGE_ROWS], after = STR("");
+    const struct exit_status exit = {.is_unknown = true,
+                                     .text = STR("the machine has no such process")};
+    size_t n = PAGE_ROWS;
+    int r = 0;
+    while (r == 0 && n == PAGE_ROWS) {
+        struct query *q = store_query(w->store, SQL_PROCESS_OPEN_ON);
+        query_text(q, 1, str_of(m->name));
+        query_text(q, 2, after);
+        query_int(q, 3, PAGE_ROWS);
+        for (n = 0; (r = query_step(q, err)) == STORE_ROW; n++)
+            page[n] = arena_str(&w->arena, query_get_text(q, 0));
+        for (size_t i = 0; r == 0 && i < n; i++) {
+            after = page[i];
+            if (!is_among(arena_strndup(&w->arena, after.p, after.n), has))
+                r = process_ended(w, m, after, &exit, err);
+        }
+    }
+    return r;
+}
+
+int processes_reconcile(struct work *w, const struct machine *m, const struct str *has,
+                        size_t count, struct err *err)
+{
+    struct spawns spawns = {has, count};
+    int r = end_the_gone(w, m, &spawns, err);
+    if (r == 0)
+        r = each_on(w, m, reconcile, &spawns, err);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = stop_unwanted(w, m, has[i], err);
+    return r;
+}
+
+static int note_alive(struct work *w, struct agent *a, void *ctx, struct err *err)
+{
+    struct task *t;
+    if (!is_among(a->spawn_id, ctx))
+        return 0;
+    int r = a->process == PROCESS_UNKNOWN ? note_back(w, a, err) : 0;
+    if (r < 0 || !a->active_task)
+        return r;
+    r = task_get(w, a->active_task, &t, err);
+    if (r == 0 && strcmp(t->claimed_spawn, a->spawn_id) == 0)
+        task_beat_by_machine(w, t);
+    return r;
+}
+
+int processes_alive(struct work *w, const struct machine *m, const struct str *alive, size_t count,
+                    struct err *err)
+{
+    struct spawns spawns = {alive, count};
+    return count ? each_on(w, m, note_alive, &spawns, err) : 0;
+}
+
+static int note_unknown(struct work *w, struct agent *a, void *ctx, struct err *err)
+{
+    (void)ctx;
+    if (a->process != PROCESS_RUNNING && a->process != PROCESS_STARTING)
+        return 0;
+    agent_edit(w, a);
+    a->process = a->spawn_id[0] ? PROCESS_UNKNOWN : PROCESS_NONE; /* never taken: the wish stands */
+    int r = change_hold(w, a, HELD_MACHINE, STR_NONE, err);
+    return r < 0 ? r : agent_store(w, a, "machine.offline", err);
+}
+
+int processes_unknown(struct work *w, const struct machine *m, struct err *err)
+{
+    return each_on(w, m, note_unknown, NULL, err);
+}
+
+static int grant_wish(struct work *w, struct agent *a, void *ctx, struct err *err)
+{
+    const struct machine *m = ctx;
+    bool may = a->process == PROCESS_NONE && machine_kind_find(m, a->kind) && !a->is_removed;
+    return may ? agent_bring_up(w, a, "machine_registered", err) : 0;
+}
+
+int wishes_come_true(struct work *w, struct machine *m, struct err *err)
+{
+    return agents_each(w, SQL_AGENT_LIST_ENSURED, STR_NONE, grant_wish, m, err);
+}
+
+static int end_hold(struct work *w, struct agent *a, void *ctx, struct err *err)
+{
+    (void)ctx;
+    bool was_held;
+    int r = is_held(w, a, &was_held, err);
+    if (r < 0 || !was_held)
+        return r;
+    agent_edit(w, a);
+    a->is_fenced = true; /* if it comes back it is replaced */
+    r = change_hold(w, a, HELD_NOT, STR_NONE, err);
+    return r < 0 ? r : agent_store(w, a, "machine.offline", err);
+}
+
+int processes_fence(struct work *w, const struct machine *m, struct err *err)
+{
+    return each_on(w, m, end_hold, NULL, err);
+}
+
+int process_may_live(struct work *w, const char *spawn_id, bool *ret, struct err *err)
+{
+    bool is_known, has_gone = true;
+    int r = spawn_id[0] ? has_ended(w, str_of(spawn_id), &is_known, &has_gone, err) : 0;
+    *ret = !has_gone;
+    return r;
+}
+
+int process_joined(struct work *w, const struct agent *a, struct str spawn_id, struct err *err)
+{
+    const struct machine *m = machine_find(w, str_of(a->machine));
+    if (!spawn_id.n || !m || machine_kind_of(w, a).ready != READY_HEARTBEAT)
+        return 0;
+    return process_ready(w, m, spawn_id, err);
+}

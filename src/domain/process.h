@@ -1,0 +1,78 @@
+/*
+ * process.h: what machines say about processes, and the one place that decides what follows.
+ *
+ * A process is named by its spawn id, given with the command that asked for it. What is said of a
+ * spawn that is no longer its agent's current one is noted and changes nothing else.
+ *
+ * agent_bring_up() is the only function that starts an agent (L45): a task arrives, a listener
+ * lapses, a process ends, a machine comes back, a conversation is resumed, a person asks: all of
+ * them call it, it looks at everything there is, and does one thing or nothing.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "domain/agent.h"
+
+struct machine;
+struct work;
+
+/* Starts it if it is wanted, may run, and is not up or on its way; else does nothing. */
+int agent_bring_up(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* The same, and a process that runs but does not work is replaced. */
+int agent_replace(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* It should be up: starts it unless it is. The conversation must be active. */
+int agent_ensure(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* It should not be up. Whatever state the conversation is in. */
+int agent_stop(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* All of a conversation that are wanted: it began, or was resumed. */
+int agents_ensure_desired(struct work *w, int64_t conversation, const char *reason,
+                          struct err *err);
+/* A person wants it down, and what went wrong before is forgotten. */
+int agent_stop_by_person(struct work *w, struct agent *a, struct err *err);
+/* A person wants it up: whatever stood in the way is forgotten. */
+int agent_start_by_person(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* A person wants a new process in place of the one there is. */
+int agent_restart_by_person(struct work *w, struct agent *a, struct err *err);
+/* A machine is back: those that should be up and are not, and could not be started without it. */
+int wishes_come_true(struct work *w, struct machine *m, struct err *err);
+
+struct exit_status {
+    int64_t code; /* -1: by a signal, or unknown */
+    int64_t signal;
+    bool is_unknown; /* nobody saw it end */
+    struct str text; /* why, if the machine knows more */
+};
+
+/* Facts; *ret_known: this spawn is known here. The machine must be the one it was given to. */
+int process_spawned(struct work *w, const struct machine *m, struct str spawn_id, int64_t pid,
+                    int64_t start_time, struct err *err);
+int process_ready(struct work *w, const struct machine *m, struct str spawn_id, struct err *err);
+int process_start_failed(struct work *w, const struct machine *m, struct str spawn_id,
+                         struct str error, struct err *err);
+int process_ended(struct work *w, const struct machine *m, struct str spawn_id,
+                  const struct exit_status *exit, struct err *err);
+
+/* A command was not confirmed by its deadline: the ladder's command.expired. */
+int command_expire(struct work *w, int64_t command, struct err *err);
+
+/* machine.register: what it has against what is known here, both ways. `has` are the spawn ids of
+ * live processes it reported. */
+int processes_reconcile(struct work *w, const struct machine *m, const struct str *has,
+                        size_t count, struct err *err);
+/* machine.poll: these are alive: evidence for the tasks they claimed. */
+int processes_alive(struct work *w, const struct machine *m, const struct str *alive, size_t count,
+                    struct err *err);
+/* Nobody has seen it end. False if there is no such process of ours. */
+int process_may_live(struct work *w, const char *spawn_id, bool *ret, struct err *err);
+/* It has joined: with `ready = heartbeat` that is when its start is done. */
+int process_joined(struct work *w, const struct agent *a, struct str spawn_id, struct err *err);
+/* Its machine could not be asked for so long that what it has is given to others; the epoch fences
+ * it out. */
+int processes_fence(struct work *w, const struct machine *m, struct err *err);
+/* Its machine cannot be asked. */
+int processes_unknown(struct work *w, const struct machine *m, struct err *err);

@@ -1,0 +1,977 @@
+/* task.c: see task.h. */
+#include "domain/task.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/names.h"
+#include "domain/append.h"
+#include "domain/card.h"
+#include "domain/inbox.h"
+#include "domain/process.h"
+#include "domain/work.h"
+
+enum { TASKS_MAX = 100000, EVICTIONS_PER_TICK = 64, PAGE_ROWS = 256 };
+
+static const char *const status_names[] = {
+#define X(name, text) [TASK_##name] = text,
+    TASK_STATUS_LIST(X)
+#undef X
+};
+_Static_assert(ARRAY_LEN(status_names) == TASK_STATUS_COUNT, "a name for each status");
+
+static const char *const trigger_names[] = {
+#define X(name, text) [TRIGGER_##name] = text,
+    TASK_TRIGGER_LIST(X)
+#undef X
+};
+_Static_assert(ARRAY_LEN(trigger_names) == TRIGGER_COUNT, "a name for each trigger");
+
+static const char *const held_names[] = {
+#define X(name, text) [HELD_##name] = text,
+    TASK_HELD_LIST(X)
+#undef X
+};
+
+// clang-format off
+const struct task_transition task_transitions[] = {
+    /* from               trigger                      to                 epoch  attempt  inbox row */
+    {TASK_QUEUED,       TRIGGER_PROMOTE,              TASK_PENDING,      true,  false, INBOX_NEW},
+    {TASK_PENDING,      TRIGGER_CLAIM,                TASK_ACKNOWLEDGED, false, false, INBOX_PROCESSING},
+    {TASK_ACKNOWLEDGED, TRIGGER_CLAIM,                TASK_ACKNOWLEDGED, true,  true,  INBOX_REFENCED},
+    {TASK_ACKNOWLEDGED, TRIGGER_START,                TASK_IN_PROGRESS,  false, false, INBOX_CONSUMED},
+    {TASK_IN_PROGRESS,  TRIGGER_SUSPEND,              TASK_SUSPENDED,    false, false, INBOX_STAYS},
+    {TASK_SUSPENDED,    TRIGGER_RESUME,               TASK_IN_PROGRESS,  true,  false, INBOX_STAYS},
+    {TASK_ACKNOWLEDGED, TRIGGER_RECOVER_ACKNOWLEDGED, TASK_PENDING,      true,  true,  INBOX_RENEWED},
+    {TASK_IN_PROGRESS,  TRIGGER_RECOVER,              TASK_PENDING,      true,  true,  INBOX_NEW},
+    {TASK_ACKNOWLEDGED, TRIGGER_BLOCK,                TASK_PENDING,      true,  false, INBOX_RENEWED},
+    {TASK_IN_PROGRESS,  TRIGGER_BLOCK,                TASK_PENDING,      true,  false, INBOX_NEW},
+    {TASK_IN_PROGRESS,  TRIGGER_COMPLETE,             TASK_COMPLETED,    false, false, INBOX_STAYS},
+    {TASK_ACKNOWLEDGED, TRIGGER_FAIL,                 TASK_FAILED,       false, false, INBOX_CONSUMED},
+    {TASK_IN_PROGRESS,  TRIGGER_FAIL,                 TASK_FAILED,       false, false, INBOX_STAYS},
+    {TASK_SUSPENDED,    TRIGGER_FAIL,                 TASK_FAILED,       false, false, INBOX_STAYS},
+    {TASK_PENDING,      TRIGGER_DISPATCH_TIMEOUT,     TASK_TIMEOUT,      true,  false, INBOX_CONSUMED},
+    {TASK_ACKNOWLEDGED, TRIGGER_DISPATCH_TIMEOUT,     TASK_TIMEOUT,      true,  false, INBOX_CONSUMED},
+    {TASK_IN_PROGRESS,  TRIGGER_REAP_TIMEOUT,         TASK_FAILED,       true,  false, INBOX_STAYS},
+    {TASK_SUSPENDED,    TRIGGER_REAP_TIMEOUT,         TASK_FAILED,       true,  false, INBOX_STAYS},
+    {TASK_PENDING,      TRIGGER_ATTEMPTS_EXHAUSTED,   TASK_FAILED,       true,  false, INBOX_CONSUMED},
+    {TASK_PENDING,      TRIGGER_DEADLINE_EXCEEDED,    TASK_FAILED,       true,  false, INBOX_CONSUMED},
+    {TASK_ACKNOWLEDGED, TRIGGER_DEADLINE_EXCEEDED,    TASK_FAILED,       true,  false, INBOX_CONSUMED},
+    {TASK_IN_PROGRESS,  TRIGGER_DEADLINE_EXCEEDED,    TASK_FAILED,       true,  false, INBOX_STAYS},
+    {TASK_SUSPENDED,    TRIGGER_DEADLINE_EXCEEDED,    TASK_FAILED,       true,  false, INBOX_STAYS},
+    {TASK_QUEUED,       TRIGGER_CANCEL,               TASK_CANCELED,     true,  false, INBOX_STAYS},
+    {TASK_PENDING,      TRIGGER_CANCEL,               TASK_CANCELED,     true,  false, INBOX_SKIPPED},
+    {TASK_ACKNOWLEDGED, TRIGGER_CANCEL,               TASK_CANCELED,     true,  false, INBOX_SKIPPED},
+    {TASK_IN_PROGRESS,  TRIGGER_CANCEL,               TASK_CANCELED,     true,  false, INBOX_STAYS},
+    {TASK_SUSPENDED,    TRIGGER_CANCEL,               TASK_CANCELED,     true,  false, INBOX_STAYS},
+};
+// clang-format on
+const size_t task_transition_count = ARRAY_LEN(task_transitions);
+
+const char *task_status_name(enum task_status status)
+{
+    return status_names[status];
+}
+
+bool task_status_parse(struct str s, enum task_status *ret)
+{
+    int i = names_find(status_names, TASK_STATUS_COUNT, s);
+    if (i >= 0)
+        *ret = (enum task_status)i;
+    return i >= 0;
+}
+
+const char *task_trigger_name(enum task_trigger trigger)
+{
+    return trigger == TRIGGER_NONE ? NULL : trigger_names[trigger];
+}
+
+static bool is_active(enum task_status status)
+{
+    return status >= TASK_PENDING && status <= TASK_SUSPENDED;
+}
+
+bool task_is_active(const struct task *t)
+{
+    return is_active(t->status);
+}
+
+bool task_is_over(const struct task *t)
+{
+    return t->status >= TASK_COMPLETED;
+}
+
+/* ---- reading ---- */
+
+static int from_row(struct query *q, struct task *t, struct err *err)
+{
+    int status = names_find(status_names, TASK_STATUS_COUNT, query_get_text(q, 2));
+    if (status < 0)
+        return err_set(err, ERR_INTERNAL, "task %lld is damaged", (long long)t->task);
+    t->conversation = query_get_int(q, 0);
+    snprintf(t->role, sizeof t->role, "%.*s", STR_ARG(query_get_text(q, 1)));
+    t->status = (enum task_status)status;
+    snprintf(t->channel, sizeof t->channel, "%.*s", STR_ARG(query_get_text(q, 3)));
+    t->epoch = query_get_int(q, 4);
+    t->attempts = query_get_int(q, 5);
+    snprintf(t->claimed_by, sizeof t->claimed_by, "%.*s", STR_ARG(query_get_text(q, 6)));
+    t->lease_ms = query_get_int(q, 7);
+    t->held = (enum task_held)names_find(held_names, HELD_COUNT, query_get_text(q, 8));
+    int64_t *const times[] = {&t->created_ms,   &t->dispatched_ms,   &t->pending_ms,
+                              &t->restarted_ms, &t->acknowledged_ms, &t->started_ms,
+                              &t->progress_ms,  &t->suspended_ms,    &t->completed_ms};
+    for (size_t i = 0; i < ARRAY_LEN(times); i++)
+        *times[i] = query_get_int(q, 9 + (int)i);
+    t->end_trigger =
+        (enum task_trigger)names_find(trigger_names, TRIGGER_COUNT, query_get_text(q, 18));
+    t->stop_reason = STOP_REASON_NONE;
+    if (!query_is_null(q, 19))
+        stop_reason_parse(query_get_text(q, 19), &t->stop_reason);
+    t->deliverable = query_get_int(q, 20);
+    t->look_ms = query_is_null(q, 21) ? NEVER_MS : query_get_int(q, 21);
+    snprintf(t->claimed_spawn, sizeof t->claimed_spawn, "%.*s", STR_ARG(query_get_text(q, 22)));
+    snprintf(t->held_spawn, sizeof t->held_spawn, "%.*s", STR_ARG(query_get_text(q, 23)));
+    return 0;
+}
+
+static void forget_task(struct work *w, void *object)
+{
+    struct task *t = object;
+    map_remove(&w->tasks, t->task);
+    free(t);
+}
+
+static int not_found(int64_t task, struct err *err)
+{
+    err_set(err, ERR_NOT_FOUND, "there is no task %lld", (long long)task);
+    err_str(err, "what", STR("task"));
+    return err_int(err, "id", task);
+}
+
+int task_get(struct work *w, int64_t task, struct task **ret, struct err *err)
+{
+    struct task *t = map_get(&w->tasks, task);
+    if (t) {
+        *ret = t;
+        return 0;
+    }
+    struct query *q = store_query(w->store, SQL_TASK_GET);
+    query_int(q, 1, task);
+    int r = query_one(q, err);
+    if (r <= 0)
+        return r < 0 ? r : not_found(task, err);
+    struct task read = {.task = task, .lease_look_ms = NEVER_MS};
+    r = from_row(q, &read, err);
+    query_end(q);
+    if (r < 0)
+        return r;
+    t = mem_alloc(sizeof *t);
+    *t = read;
+    map_put(&w->tasks, task, t);
+    work_remember_new(w, t, forget_task); /* its row may be this request's */
+    *ret = t;
+    return 0;
+}
+
+void task_edit(struct work *w, struct task *t)
+{
+    if (t->edited_in == w->request)
+        return;
+    work_remember(w, t, sizeof *t);
+    t->edited_in = w->request;
+}
+
+/* ---- writing ---- */
+
+static void bind_time(struct query *q, int param, int64_t ms)
+{
+    if (ms)
+        query_int(q, param, ms);
+}
+
+static int write_row(struct work *w, struct task *t, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_TASK_UPDATE);
+    t->progress_stored_ms = t->progress_ms;
+    query_int(q, 1, t->task);
+    query_text(q, 2, str_of(status_names[t->status]));
+    query_int(q, 3, t->epoch);
+    query_int(q, 4, t->attempts);
+    if (t->claimed_by[0])
+        query_text(q, 5, str_of(t->claimed_by));
+    query_int(q, 6, t->lease_ms);
+    if (t->held != HELD_NOT)
+        query_text(q, 7, str_of(held_names[t->held]));
+    bind_time(q, 8, t->dispatched_ms);
+    bind_time(q, 9, t->pending_ms);
+    bind_time(q, 10, t->restarted_ms);
+    bind_time(q, 11, t->acknowledged_ms);
+    bind_time(q, 12, t->started_ms);
+    bind_time(q, 13, t->progress_ms);
+    bind_time(q, 14, t->suspended_ms);
+    bind_time(q, 15, t->completed_ms);
+    query_text(q, 16, str_of(task_trigger_name(t->end_trigger)));
+    query_text(q, 17, str_of(stop_reason_name(t->stop_reason)));
+    if (t->deliverable)
+        query_int(q, 18, t->deliverable);
+    if (t->look_ms != NEVER_MS)
+        query_int(q, 19, t->look_ms);
+    if (t->claimed_spawn[0])
+        query_text(q, 20, str_of(t->claimed_spawn));
+    if (t->held_spawn[0])
+        query_text(q, 21, str_of(t->held_spawn));
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+/* ---- leases and looks ---- */
+
+int64_t task_active_until_ms(const struct work *w, const struct task *t)
+{
+    int64_t by_worker_ms = t->beat_ms ? gaps_due_ms(&w->gaps, t->beat_ms, t->lease_ms) - 1 : 0,
+            ttl_ms = option_get(w->options, machine, ttl_seconds) * 1000;
+    int64_t by_machine_ms =
+        t->machine_beat_ms ? gaps_due_ms(&w->gaps, t->machine_beat_ms, ttl_ms) - 1 : 0;
+    return MAX(by_worker_ms, by_machine_ms);
+}
+
+void task_beat_by_machine(struct work *w, struct task *t)
+{
+    task_edit(w, t);
+    t->machine_beat_ms = w->now_ms;
+}
+
+bool task_is_worked_on(const struct work *w, const struct task *t)
+{
+    return (t->status == TASK_ACKNOWLEDGED || t->status == TASK_IN_PROGRESS) &&
+           task_active_until_ms(w, t) >= w->now_ms;
+}
+
+void task_beat(struct work *w, struct task *t)
+{
+    task_edit(w, t);
+    t->beat_ms = w->now_ms;
+    int64_t due_ms = task_active_until_ms(w, t) + 1;
+    if (due_ms >= t->lease_look_ms)
+        return;
+    t->lease_look_ms = due_ms;
+    leases_add(&w->leases, LEASE_WORKER, t->task, due_ms);
+}
+
+int task_check_epoch(struct work *w, struct task *t, int64_t epoch, struct err *err)
+{
+    (void)w;
+    if (epoch == t->epoch)
+        return 0;
+    err_set(err, ERR_STALE_EPOCH, "task %lld was handed out anew: its epoch is %lld",
+            (long long)t->task, (long long)t->epoch);
+    return err_int(err, "epoch", t->epoch);
+}
+
+/* The earliest time a rule could be due, the worker lease left out: that is looked at by itself. */
+static int stored_due_ms(struct work *w, const struct task *t, int64_t *ret, struct err *err)
+{
+    *ret = NEVER_MS;
+    for (enum rule_id rule = FIRST_TASK_RULE; rule <= LAST_TASK_RULE; rule++) {
+        int64_t due_ms;
+        if (rule == RULE_TASK_ORPHANED)
+            continue;
+        int r = rule_task_due_ms(w, rule, t, &due_ms, err);
+        if (r < 0)
+            return r;
+        *ret = MIN(*ret, due_ms);
+    }
+    return 0;
+}
+
+static int set_look(struct work *w, struct task *t, int64_t look_ms, struct err *err)
+{
+    task_edit(w, t);
+    t->look_ms = look_ms;
+    w->next_look_ms = MIN(w->next_look_ms, look_ms);
+    struct query *q = store_query(w->store, SQL_TASK_LOOK_UPDATE);
+    query_int(q, 1, t->task);
+    if (look_ms != NEVER_MS)
+        query_int(q, 2, look_ms);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+int task_watch(struct work *w, struct task *t, struct err *err)
+{
+    int64_t due_ms;
+    int r = stored_due_ms(w, t, &due_ms, err);
+    if (r < 0 || due_ms >= t->look_ms)
+        return r;
+    return set_look(w, t, due_ms, err);
+}
+
+int task_watch_again(struct work *w, struct task *t, struct err *err)
+{
+    int64_t due_ms;
+    int r = stored_due_ms(w, t, &due_ms, err);
+    if (r < 0 || due_ms == t->look_ms)
+        return r;
+    return set_look(w, t, due_ms, err);
+}
+
+int task_note_progress(struct work *w, struct task *t, struct err *err)
+{
+    if (t->status != TASK_IN_PROGRESS || t->progress_ms == w->now_ms)
+        return 0;
+    task_edit(w, t);
+    t->progress_ms = w->now_ms;
+    return t->progress_ms - t->progress_stored_ms < PROGRESS_STORE_MS ? 0 : write_row(w, t, err);
+}
+
+int task_store(struct work *w, struct task *t, struct err *err)
+{
+    int r = stored_due_ms(w, t, &t->look_ms, err);
+    if (r < 0)
+        return r;
+    w->next_look_ms = MIN(w->next_look_ms, t->look_ms);
+    return write_row(w, t, err);
+}
+
+int task_note_restart(struct work *w, struct task *t, struct err *err)
+{
+    task_edit(w, t);
+    t->restarted_ms = w->now_ms;
+    return task_store(w, t, err);
+}
+
+int task_store_note(struct work *w, const struct task *t, struct str note, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_TASK_NOTE_UPDATE);
+    query_int(q, 1, t->task);
+    query_text(q, 2, note);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+/* ---- moving ---- */
+
+static const struct task_transition *find_transition(enum task_status from,
+                                                     enum task_trigger trigger)
+{
+    for (size_t i = 0; i < task_transition_count; i++)
+        if (task_transitions[i].from == from && task_transitions[i].trigger == trigger)
+            return &task_transitions[i];
+    return NULL;
+}
+
+int task_refuse(const struct task *t, enum task_trigger trigger, struct err *err)
+{
+    _cleanup_buf_ struct buf allowed = BUF_INIT(1024);
+    struct json_out j = JSON_OUT(&allowed);
+    json_array(&j, NULL);
+    for (size_t i = 0; i < task_transition_count; i++)
+        if (task_transitions[i].from == t->status)
+            json_stringz(&j, NULL, trigger_names[task_transitions[i].trigger]);
+    json_end(&j);
+    err_set(err, ERR_INVALID_TRANSITION, "task %lld is %s: it cannot %s", (long long)t->task,
+            status_names[t->status], trigger_names[trigger]);
+    err_str(err, "from", str_of(status_names[t->status]));
+    err_str(err, "trigger", str_of(trigger_names[trigger]));
+    return err_json(err, "allowed", buf_str(&allowed));
+}
+
+/* The times and the holder that belong to the status it enters. */
+static void enter(struct work *w, struct task *t, const struct task_move *m)
+{
+    switch (t->status) {
+    case TASK_PENDING:
+        t->pending_ms = w->now_ms;
+        if (!t->dispatched_ms)
+            t->dispatched_ms = w->now_ms;
+        t->restarted_ms = t->acknowledged_ms = t->started_ms = t->progress_ms = t->beat_ms = 0;
+        t->machine_beat_ms = 0;
+        t->claimed_by[0] = t->claimed_spawn[0] = '\0';
+        t->held = m->held;
+        snprintf(t->held_spawn, sizeof t->held_spawn, "%.*s", STR_ARG(m->held_spawn));
+        break;
+    case TASK_ACKNOWLEDGED:
+        t->acknowledged_ms = w->now_ms;
+        t->lease_ms = m->lease_ms;
+        snprintf(t->claimed_by, sizeof t->claimed_by, "%.*s", STR_ARG(m->connection));
+        snprintf(t->claimed_spawn, sizeof t->claimed_spawn, "%.*s", STR_ARG(m->spawn));
+        task_beat(w, t);
+        break;
+    case TASK_IN_PROGRESS:
+        if (m->trigger == TRIGGER_START)
+            t->started_ms = w->now_ms;
+        t->progress_ms = w->now_ms;
+        t->suspended_ms = 0;
+        task_beat(w, t);
+        break;
+    case TASK_SUSPENDED:
+        t->suspended_ms = w->now_ms;
+        break;
+    case TASK_COMPLETED:
+    case TASK_FAILED:
+    case TASK_TIMEOUT:
+    case TASK_CANCELED:
+        t->completed_ms = w->now_ms;
+        t->end_trigger = m->trigger;
+        t->stop_reason = m->stop_reason;
+        t->beat_ms = t->machine_beat_ms = 0;
+        t->held = HELD_NOT;
+        t->held_spawn[0] = '\0';
+        break;
+    case TASK_QUEUED:
+    case TASK_STATUS_COUNT:
+        REQUIRE(!"a status to enter");
+    }
+}
+
+static int store_error(struct work *w, const struct task *t, struct str error, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_TASK_ERROR_UPDATE);
+    query_int(q, 1, t->task);
+    query_text(q, 2, error);
+    return query_run(q, NULL, err);
+}
+
+static const char *outcome_text(enum task_status status)
+{
+    return status == TASK_COMPLETED ? "success" : status_names[status];
+}
+
+/* The one terminal event of a task. */
+static int append_end(struct work *w, const struct task *t, int64_t epoch,
+                      const struct task_move *m, struct err *err)
+{
+    _cleanup_buf_ struct buf data = BUF_INIT(1 << 20);
+    struct json_out j = JSON_OUT(&data);
+    json_object(&j, NULL);
+    json_int(&j, "task", t->task);
+    json_string(&j, "agent",
+                arena_printf(&w->arena, "%lld:%s", (long long)t->conversation, t->role));
+    json_stringz(&j, "status", outcome_text(t->status));
+    json_int(&j, "attempt", t->attempts + (t->acknowledged_ms ? 1 : 0));
+    json_stringz(&j, "reason", stop_reason_name(t->stop_reason));
+    json_string(&j, "error", m->error);
+    json_int(&j, "epoch", epoch);
+    if (t->deliverable) {
+        json_int(&j, "deliverable_card_id", t->deliverable);
+        json_null(&j, "deliverable_error");
+    } else {
+        json_null(&j, "deliverable_card_id");
+        json_stringz(&j, "deliverable_error", "none was given");
+    }
+    json_object(&j, "stats");
+    json_int(&j, "waited_ms",
+             (t->acknowledged_ms ? t->acknowledged_ms : w->now_ms) - t->created_ms);
+    json_int(&j, "worked_ms", t->started_ms ? w->now_ms - t->started_ms : 0);
+    json_int(&j, "lost_attempts", t->attempts);
+    json_end(&j);
+    json_end(&j);
+    struct event e;
+    int r = append_system(w, t->conversation, "system-tasks", "agent.task", buf_str(&data), NULL,
+                          &e, err);
+    return r < 0 ? r : work_note_move(w, t->conversation, &e, m->rule ? m->rule : "task", err);
+}
+
+/* A rule has taken it back: the reason, with what it saw. */
+static int append_lost(struct work *w, const struct task *t, const struct task_move *m,
+                       struct err *err)
+{
+    struct str data = arena_printf(
+        &w->arena,
+        "{\"task\":%lld,\"agent\":\"%lld:%s\",\"attempts\":%lld,\"epoch\":%lld,\"trigger\":\"%s\""
+        "%s%.*s}",
+        (long long)t->task, (long long)t->conversation, t->role, (long long)t->attempts,
+        (long long)t->epoch, trigger_names[m->trigger], m->evidence.n ? "," : "",
+        STR_ARG(m->evidence));
+    struct event e;
+    _cleanup_free_ char *kind = mem_printf("watch.%s", m->rule);
+    int r = append_system(w, t->conversation, "system-watchdog", kind, data, NULL, &e, err);
+    return r < 0 ? r : work_note_move(w, t->conversation, &e, m->rule, err);
+}
+
+static int append_move(struct work *w, const struct task *t, int64_t epoch,
+                       const struct task_move *m, struct err *err)
+{
+    if (task_is_over(t))
+        return append_end(w, t, epoch, m, err);
+    return m->rule ? append_lost(w, t, m, err) : 0;
+}
+
+/* The conversation counts what is open: its idle clock stands while anything is. */
+static int count_open(struct work *w, struct head *h, bool was_active, bool is_active_now,
+                      struct err *err)
+{
+    if (was_active == is_active_now)
+        return 0;
+    head_edit(w, h);
+    h->open_tasks += is_active_now ? 1 : -1;
+    if (!is_active_now)
+        h->last_task_ms = w->now_ms;
+    struct query *q = store_query(w->store, SQL_CONVERSATION_TASKS);
+    query_int(q, 1, h->conversation);
+    query_int(q, 2, h->open_tasks);
+    query_int(q, 3, h->last_task_ms);
+    int r = query_run(q, NULL, err);
+    return r < 0 ? r : head_watch(w, h, err);
+}
+
+static int make_deliverable(struct work *w, struct task *t, const struct task_move *m,
+                            struct err *err)
+{
+    if (!m->deliverable.p)
+        return 0;
+    return card_create(w, "task.deliverable", t->conversation, t->task, m->deliverable,
+                       &t->deliverable, err);
+}
+
+/* What changes with the task: agent, inbox row, conversation, and their rows. */
+static int carry_out(struct work *w, struct task *t, struct agent *a, struct head *h,
+                     const struct task_transition *tr, const struct task_move *m, struct err *err)
+{
+    int64_t old_epoch = t->epoch;
+    if (tr->bumps_epoch)
+        t->epoch = ++a->turn_epoch;
+    t->attempts += tr->loses_attempt;
+    t->status = tr->to;
+    enter(w, t, m);
+    if (is_active(tr->to))
+        a->active_task = t->task;
+    else if (a->active_task == t->task)
+        a->active_task = 0;
+    int r = make_deliverable(w, t, m, err);
+    if (r == 0)
+        r = inbox_follow(w, t, old_epoch, tr->inbox, err);
+    if (r == 0 && m->error.p)
+        r = store_error(w, t, m->error, err);
+    if (r == 0)
+        r = append_move(w, t, old_epoch, m, err);
+    if (r == 0)
+        r = stored_due_ms(w, t, &t->look_ms, err);
+    if (r < 0)
+        return r;
+    w->next_look_ms = MIN(w->next_look_ms, t->look_ms);
+    r = write_row(w, t, err);
+    if (r == 0)
+        r = agent_store(w, a, m->rule ? m->rule : trigger_names[m->trigger], err);
+    return r < 0 ? r : count_open(w, h, is_active(tr->from), is_active(tr->to), err);
+}
+
+/* Whose process does not do its work, or is not wanted to, is replaced; the next task is held until
+ * the old process is proven dead. A hold passes on. */
+static int hold_next(struct work *w, struct agent *a, const struct task *t, struct err *err)
+{
+    struct task *next;
+    bool may_live;
+    int r = process_may_live(w, t->claimed_spawn, &may_live, err);
+    if (r < 0 || (!may_live && t->held == HELD_NOT))
+        return r;
+    r = a->active_task ? task_get(w, a->active_task, &next, err) : 0;
+    if (r == 0 && a->active_task) {
+        task_edit(w, next);
+        next->held = !may_live                       ? t->held
+                     : a->process == PROCESS_UNKNOWN ? HELD_MACHINE
+                                                     : HELD_PROCESS;
+        memcpy(next->held_spawn, may_live ? t->claimed_spawn : t->held_spawn,
+               sizeof next->held_spawn);
+        r = task_store(w, next, err);
+    }
+    return r < 0 || !may_live ? r : agent_replace(w, a, "its_task_ended", err);
+}
+
+static int give_next(struct work *w, struct agent *a, const struct task *t,
+                     const struct task_move *m, struct err *err)
+{
+    int r = task_promote(w, a, err);
+    bool is_by_force = m->rule || m->trigger == TRIGGER_CANCEL;
+    return r < 0 || !is_by_force ? r : hold_next(w, a, t, err);
+}
+
+int task_move(struct work *w, struct task *t, const struct task_move *m, struct err *err)
+{
+    struct agent *a;
+    struct head *h;
+    const struct task_transition *tr = find_transition(t->status, m->trigger);
+    if (!tr)
+        return task_refuse(t, m->trigger, err);
+    REQUIRE((tr->to >= TASK_COMPLETED) == (m->stop_reason != STOP_REASON_NONE));
+    int r = head_get(w, t->conversation, &h, err);
+    if (r == 0)
+        r = agent_get(w, t->conversation, str_of(t->role), &a, err);
+    if (r < 0)
+        return r;
+    const struct task before = *t;
+    task_edit(w, t);
+    agent_edit(w, a);
+    r = carry_out(w, t, a, h, tr, m, err);
+    if (r < 0)
+        return r;
+    work_touch(w, agent_key_of(t->conversation, str_of(t->role)));
+    bool frees = is_active(tr->from) && !is_active(tr->to) && !m->is_end_of_conversation;
+    return frees ? give_next(w, a, &before, m, err) : 0;
+}
+
+/* ---- what agents ask for ---- */
+
+static bool is_repeat(const struct task *t, const struct task_move *m)
+{
+    return t->end_trigger == m->trigger ||
+           (m->trigger == TRIGGER_START && t->status == TASK_IN_PROGRESS);
+}
+
+int task_move_with_epoch(struct work *w, struct task *t, int64_t epoch, const struct task_move *m,
+                         struct err *err)
+{
+    struct head *h;
+    int r = task_check_epoch(w, t, epoch, err);
+    if (r < 0)
+        return r;
+    if (is_repeat(t, m)) {
+        if (!task_is_over(t))
+            task_beat(w, t);
+        return 0;
+    }
+    r = head_get(w, t->conversation, &h, err);
+    if (r == 0)
+        r = head_check_active(h, err);
+    return r < 0 ? r : task_move(w, t, m, err);
+}
+
+static int nothing_to_claim(const struct agent *a, struct err *err)
+{
+    err_set(err, ERR_NOT_FOUND, "there is nothing to claim for %lld:%s", (long long)a->conversation,
+            a->role);
+    err_str(err, "what", STR("task"));
+    return err_str(err, "id", str_of(a->role));
+}
+
+static int refuse_claim(const struct task *t, struct err *err)
+{
+    if (t->held != HELD_NOT) {
+        err_set(err, ERR_PRECONDITION_FAILED, "task %lld is held: its old %s is not proven dead",
+                (long long)t->task, held_names[t->held]);
+        err_str(err, "expected", STR("not held"));
+        return err_str(err, "actual", str_of(held_names[t->held]));
+    }
+    return task_refuse(t, TRIGGER_CLAIM, err);
+}
+
+int task_claim(struct work *w, struct agent *a, struct str connection, struct str spawn,
+               int64_t task, bool is_unattended, struct task **ret, struct err *err)
+{
+    struct head *h;
+    struct task *t;
+    int r = head_get(w, a->conversation, &h, err);
+    if (r == 0)
+        r = head_check_active(h, err);
+    if (r < 0)
+        return r;
+    if (agent_is_attended(w, a) && !str_is(connection, a->connection))
+        return err_set(err, ERR_SUPERSEDED, "another connection listens for %lld:%s",
+                       (long long)a->conversation, a->role);
+    if (!a->active_task || (task && task != a->active_task))
+        return nothing_to_claim(a, err);
+    r = task_get(w, a->active_task, &t, err);
+    if (r < 0)
+        return r;
+    *ret = t;
+    bool is_its_own = str_is(connection, t->claimed_by) && str_is(spawn, t->claimed_spawn);
+    if (is_its_own && (t->status == TASK_ACKNOWLEDGED || t->status == TASK_IN_PROGRESS)) {
+        task_beat(w, t);
+        return 0;
+    }
+    /* A newcomer costs an attempt: the last one is the ladder's to take. */
+    bool is_used_up = t->status == TASK_ACKNOWLEDGED &&
+                      t->attempts + 1 >= rule_task_limit(RULE_TASK_EXHAUSTED, w->options);
+    if (t->held != HELD_NOT || task_is_worked_on(w, t) || is_used_up)
+        return refuse_claim(t, err);
+    struct task_move m = TASK_MOVE(TRIGGER_CLAIM);
+    m.connection = connection;
+    m.spawn = spawn;
+    m.lease_ms = 1000 * (is_unattended ? option_get(w->options, liveness, unattended_work_seconds)
+                                       : option_get(w->options, liveness, active_ttl_seconds));
+    return task_move(w, t, &m, err);
+}
+
+/* ---- the queue ---- */
+
+int task_promote(struct work *w, struct agent *a, struct err *err)
+{
+    struct head *h;
+    struct task *t;
+    int r = head_get(w, a->conversation, &h, err);
+    if (r < 0 || a->active_task || h->status != CONVERSATION_ACTIVE)
+        return r;
+    struct query *q = store_query(w->store, SQL_TASK_NEXT_QUEUED);
+    query_int(q, 1, a->conversation);
+    query_text(q, 2, str_of(a->role));
+    r = query_one(q, err);
+    if (r <= 0)
+        return r;
+    int64_t task = query_get_int(q, 0);
+    query_end(q);
+    r = task_get(w, task, &t, err);
+    return r < 0 ? r : task_move(w, t, &TASK_MOVE(TRIGGER_PROMOTE), err);
+}
+
+int task_create(struct work *w, struct agent *a, struct str content, struct str channel,
+                struct task **ret, struct err *err)
+{
+    int64_t task = w->last.task + 1;
+    struct query *q = store_query(w->store, SQL_TASK_INSERT);
+    query_int(q, 1, task);
+    query_int(q, 2, a->conversation);
+    query_text(q, 3, str_of(a->role));
+    query_text(q, 4, content);
+    query_text(q, 5, channel);
+    query_int(q, 6, w->now_ms);
+    work_mark_written(w);
+    int r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+    w->last.task = task;
+    r = task_get(w, task, ret, err);
+    return r < 0 ? r : task_promote(w, a, err);
+}
+
+/* ---- all of a conversation ---- */
+
+typedef int each_fn(struct work *w, struct task *t, int64_t arg, struct err *err);
+
+/* Page by page, since fn has statements of its own. */
+static int each_open(struct work *w, int64_t conversation, each_fn *fn, int64_t arg,
+                     struct err *err)
+{
+    int64_t page[PAGE_ROWS], after = 0;
+    size_t n = PAGE_ROWS;
+    int r = 0;
+    while (r == 0 && n == PAGE_ROWS) {
+        struct query *q = store_query(w->store, SQL_TASK_OPEN);
+        query_int(q, 1, conversation);
+        query_int(q, 2, after);
+        query_int(q, 3, PAGE_ROWS);
+        for (n = 0; (r = query_step(q, err)) == STORE_ROW;)
+            page[n++] = query_get_int(q, 0);
+        for (size_t i = 0; r == 0 && i < n; i++) {
+            struct task *t;
+            r = task_get(w, page[i], &t, err);
+            if (r == 0)
+                r = fn(w, t, arg, err);
+            after = page[i];
+        }
+    }
+    return r;
+}
+
+static int cancel_one(struct work *w, struct task *t, int64_t arg, struct err *err)
+{
+    (void)arg;
+    struct task_move m = TASK_MOVE(TRIGGER_CANCEL);
+    m.stop_reason = STOP_CONVERSATION_ENDED;
+    m.is_end_of_conversation = true;
+    return task_move(w, t, &m, err);
+}
+
+int tasks_cancel_open(struct work *w, int64_t conversation, struct err *err)
+{
+    return each_open(w, conversation, cancel_one, 0, err);
+}
+
+struct of_agent {
+    const struct agent *agent;
+    enum stop_reason reason;
+};
+
+static int cancel_of(struct work *w, struct task *t, int64_t arg, struct err *err)
+{
+    const struct of_agent *of = (const struct of_agent *)(intptr_t)arg;
+    struct task_move m = TASK_MOVE(TRIGGER_CANCEL);
+    m.stop_reason = of->reason;
+    m.is_end_of_conversation = true; /* nothing is promoted */
+    return strcmp(t->role, of->agent->role) == 0 ? task_move(w, t, &m, err) : 0;
+}
+
+int tasks_cancel_of(struct work *w, const struct agent *a, enum stop_reason reason, struct err *err)
+{
+    struct of_agent of = {a, reason};
+    return each_open(w, a->conversation, cancel_of, (int64_t)(intptr_t)&of, err);
+}
+
+static int block_one(struct work *w, struct task *t, int64_t arg, struct err *err)
+{
+    (void)arg;
+    if (t->status != TASK_ACKNOWLEDGED && t->status != TASK_IN_PROGRESS)
+        return 0;
+    return task_move(w, t, &TASK_MOVE(TRIGGER_BLOCK), err);
+}
+
+int tasks_block(struct work *w, int64_t conversation, struct err *err)
+{
+    return each_open(w, conversation, block_one, 0, err);
+}
+
+static int resume_one(struct work *w, struct task *t, int64_t blocked_at_ms, struct err *err)
+{
+    if (!task_is_active(t))
+        return 0;
+    task_edit(w, t);
+    int64_t *const clocks[] = {&t->pending_ms, &t->restarted_ms, &t->suspended_ms};
+    for (size_t i = 0; i < ARRAY_LEN(clocks); i++) {
+        int64_t since_ms = *clocks[i];
+        if (!since_ms)
+            continue; /* it has run as long as it had when it was blocked */
+        int64_t ran_ms =
+            blocked_at_ms - since_ms - gaps_within_ms(&w->gaps, since_ms, blocked_at_ms);
+        *clocks[i] = gaps_back_ms(&w->gaps, w->now_ms, ran_ms);
+    }
+    int r = stored_due_ms(w, t, &t->look_ms, err);
+    if (r < 0)
+        return r;
+    w->next_look_ms = MIN(w->next_look_ms, t->look_ms);
+    work_touch(w, agent_key_of(t->conversation, str_of(t->role)));
+    return write_row(w, t, err);
+}
+
+int tasks_resume(struct work *w, int64_t conversation, int64_t blocked_at_ms, struct err *err)
+{
+    struct agent_role *roles;
+    int r = each_open(w, conversation, resume_one, blocked_at_ms, err);
+    if (r == 0)
+        r = agent_roles(w, conversation, &roles, err);
+    for (struct agent_role *role = r == 0 ? roles : NULL; r == 0 && role; role = role->next) {
+        struct agent *a;
+        r = agent_get(w, conversation, role->name, &a, err);
+        if (r == 0)
+            r = task_promote(w, a, err); /* what was queued while nothing could be promoted */
+    }
+    return r;
+}
+
+/* ---- showing ---- */
+
+static void write_time(struct json_out *out, const char *key, int64_t ms)
+{
+    if (ms)
+        json_time(out, key, ms);
+    else
+        json_null(out, key);
+}
+
+static void write_outcome(const struct task *t, struct str error, struct json_out *out)
+{
+    json_object(out, "outcome");
+    json_stringz(out, "status", outcome_text(t->status));
+    json_string(out, "error", error);
+    json_stringz(out, "stop_reason_code", stop_reason_name(t->stop_reason));
+    if (t->deliverable)
+        json_int(out, "deliverableCardId", t->deliverable);
+    else
+        json_null(out, "deliverableCardId");
+    json_end(out);
+}
+
+int task_write(struct work *w, const struct task *t, struct json_out *out, const char *key,
+               struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_TASK_TEXTS);
+    query_int(q, 1, t->task);
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    REQUIRE(r == STORE_ROW);
+    json_object(out, key);
+    json_int(out, "task", t->task);
+    json_int(out, "conversation", t->conversation);
+    json_stringz(out, "role", t->role);
+    json_stringz(out, "status", status_names[t->status]);
+    json_raw(out, "content", query_get_text(q, 0));
+    json_stringz(out, "channel", t->channel);
+    json_int(out, "epoch", t->epoch);
+    json_int(out, "attempts", t->attempts);
+    json_stringz(out, "assignedTo", t->role);
+    json_stringz(out, "claimedBy", t->claimed_by[0] ? t->claimed_by : NULL);
+    if (t->held != HELD_NOT)
+        json_stringz(out, "held", held_names[t->held]);
+    json_string(out, "note", query_get_text(q, 2));
+    write_time(out, "createdAt", t->created_ms);
+    write_time(out, "pendingAt", t->pending_ms);
+    write_time(out, "acknowledgedAt", t->acknowledged_ms);
+    write_time(out, "startedAt", t->started_ms);
+    write_time(out, "completedAt", t->completed_ms);
+    if (task_is_over(t))
+        write_outcome(t, query_get_text(q, 1), out);
+    json_end(out);
+    query_end(q);
+    return 0;
+}
+
+/* ---- the cache ---- */
+
+void tasks_evict_some(struct work *w)
+{
+    struct task *out[EVICTIONS_PER_TICK], *t;
+    int n = 0;
+    if (w->tasks.count <= TASKS_MAX)
+        return;
+    for (int seen = 0; seen < EVICTIONS_PER_TICK; seen++) {
+        t = map_next(&w->tasks, &w->evict_task_at);
+        if (!t) {
+            w->evict_task_at = 0;
+            break;
+        }
+        if (!t->beat_ms) /* a lease is nowhere but here */
+            out[n++] = t;
+    }
+    for (int i = 0; i < n; i++) {
+        map_remove(&w->tasks, out[i]->task);
+        free(out[i]);
+    }
+}
+
+void tasks_drop(struct work *w)
+{
+    struct task *t;
+    for (size_t i = 0; (t = map_next(&w->tasks, &i));)
+        free(t);
+    map_release(&w->tasks);
+    w->evict_task_at = 0;
+}
+
+/* What could not be heard or was not stored is given back. */
+static void grant(struct work *w, struct task *t)
+{
+    task_beat(w, t);
+    t->progress_stored_ms = t->progress_ms;
+    if (t->progress_ms)
+        t->progress_ms = MIN(t->progress_ms + PROGRESS_STORE_MS, w->now_ms);
+}
+
+static int grant_status(struct work *w, enum task_status status, struct err *err)
+{
+    int64_t page[PAGE_ROWS], after = 0;
+    size_t n = PAGE_ROWS;
+    int r = 0;
+    while (r == 0 && n == PAGE_ROWS) {
+        struct query *q = store_query(w->store, SQL_TASK_LIST_BY_STATUS);
+        query_int(q, 1, after);
+        query_int(q, 2, PAGE_ROWS);
+        query_text(q, 3, str_of(status_names[status]));
+        for (n = 0; (r = query_step(q, err)) == STORE_ROW;)
+            page[n++] = query_get_int(q, 0);
+        for (size_t i = 0; r == 0 && i < n; i++) {
+            struct task *t;
+            r = task_get(w, page[i], &t, err);
+            if (r == 0)
+                grant(w, t);
+            after = page[i];
+        }
+    }
+    return r;
+}
+
+int tasks_grant_leases(struct work *w, struct err *err)
+{
+    int r = grant_status(w, TASK_ACKNOWLEDGED, err);
+    return r < 0 ? r : grant_status(w, TASK_IN_PROGRESS, err);
+}

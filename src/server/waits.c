@@ -1,0 +1,168 @@
+/*
+ * waits.c: see waits.h.
+ *
+ * Entries are in chains by what they wait for (a map) and in one list of all, the newest first.
+ * Those that are late are found by walking that list when the earliest of them is.
+ */
+#include "server/waits.h"
+
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "domain/work.h"
+
+struct wait {
+    struct rpc_request *request;
+    struct rpc_call *call;
+    int64_t key;
+    bool is_new; /* of a tick that is not over */
+    struct wait *same_key, *next, **at;
+};
+
+struct waits {
+    wait_over_fn *over;
+    void *ctx;
+    struct map by_key;
+    struct wait *all;
+    size_t count;
+    int64_t next_us;
+};
+
+struct waits *waits_new(wait_over_fn *over, void *ctx)
+{
+    struct waits *w = mem_zalloc(sizeof *w);
+    w->over = over;
+    w->ctx = ctx;
+    w->next_us = INT64_MAX;
+    return w;
+}
+
+size_t waits_count(const struct waits *w)
+{
+    return w->count;
+}
+
+int64_t waits_next_us(const struct waits *w)
+{
+    return w->next_us;
+}
+
+void waits_add(struct waits *w, struct rpc_request *request, struct rpc_call *call, int64_t key)
+{
+    struct wait *e = mem_alloc(sizeof *e);
+    *e = (struct wait){.request = request,
+                       .call = call,
+                       .key = key,
+                       .is_new = true,
+                       .same_key = map_get(&w->by_key, key),
+                       .next = w->all,
+                       .at = &w->all};
+    map_put(&w->by_key, key, e);
+    if (w->all)
+        w->all->at = &e->next;
+    w->all = e;
+    w->count++;
+    w->next_us = MIN(w->next_us, call->wait_until_us);
+}
+
+static void unlink_key(struct waits *w, struct wait *e)
+{
+    struct wait *first = map_get(&w->by_key, e->key);
+    if (first != e) {
+        while (first->same_key != e)
+            first = first->same_key;
+        first->same_key = e->same_key;
+    } else if (e->same_key) {
+        map_put(&w->by_key, e->key, e->same_key);
+    } else {
+        map_remove(&w->by_key, e->key);
+    }
+}
+
+static struct wait take(struct waits *w, struct wait *e)
+{
+    struct wait taken = *e;
+    unlink_key(w, e);
+    *e->at = e->next;
+    if (e->next)
+        e->next->at = e->at;
+    w->count--;
+    free(e);
+    return taken;
+}
+
+static void end(struct waits *w, struct wait *e, int code, const struct err *err)
+{
+    struct wait taken = take(w, e);
+    w->over(w->ctx, taken.request, taken.call, code, err);
+}
+
+void waits_look(struct waits *w, const struct work *work)
+{
+    struct wait *e, *next;
+    for (e = w->all; e && e->is_new; e = e->next) {
+        e->is_new = false;
+        e->request->kept =
+            (size_t)(e->call - e->request->calls); /* what stands before it is true */
+    }
+    for (const struct touched *t = work->touched; t; t = t->next)
+        for (e = map_get(&w->by_key, t->key); e; e = next) {
+            next = e->same_key;
+            end(w, e, 0, NULL);
+        }
+}
+
+void waits_lost(struct waits *w, const struct err *err)
+{
+    struct wait *e, *next;
+    for (e = w->all; e && e->is_new; e = next) {
+        next = e->next;
+        end(w, e, -err->code, err);
+    }
+}
+
+void waits_time_out(struct waits *w, int64_t now_us)
+{
+    struct wait *e, *next;
+    if (now_us < w->next_us)
+        return;
+    w->next_us = INT64_MAX;
+    for (e = w->all; e; e = next) {
+        next = e->next;
+        if (e->call->wait_until_us <= now_us)
+            end(w, e, 0, NULL);
+        else
+            w->next_us = MIN(w->next_us, e->call->wait_until_us);
+    }
+}
+
+void waits_stop(struct waits *w, const struct err *err)
+{
+    while (w->all)
+        end(w, w->all, -err->code, err);
+}
+
+void waits_drop_peer(struct waits *w, const struct peer *peer)
+{
+    struct wait *e, *next;
+    for (e = w->all; e; e = next) {
+        next = e->next;
+        if (e->request->peer != peer)
+            continue;
+        struct wait taken = take(w, e);
+        rpc_request_free(taken.request);
+    }
+}
+
+struct waits *waits_free(struct waits *w)
+{
+    while (w && w->all) {
+        struct wait taken = take(w, w->all);
+        rpc_request_free(taken.request);
+    }
+    if (w)
+        map_release(&w->by_key);
+    free(w);
+    return NULL;
+}
