@@ -10,7 +10,7 @@ PREFIX ?= /usr/local
 .PHONY: all help up check check-quick asan tsan clang bench fuzz docs format install clean
 
 all: build/build.ninja ## build/reeve, libreeve, the example
-	@ninja -C build
+	@ninja -C build reeve libreeve.a example-worker layers.stamp
 
 build/build.ninja:
 	@$(MESON) setup build -Dwerror=$(WERROR) --prefix=$(PREFIX) >/dev/null
