@@ -250,8 +250,11 @@ int exec_finish(struct exec *e)
 {
     int status = 0;
     /* What is in the pipes now is all it has said; something it left behind may write for ever. */
-    for (int left = 64; left > 0 && (take(e, &e->out_fd) | take(e, &e->err_fd)); left--)
-        ;
+    bool had_some = true;
+    for (int left = 64; left > 0 && had_some; left--) {
+        had_some = take(e, &e->out_fd);
+        had_some |= take(e, &e->err_fd);
+    }
     while (waitpid(e->pid, &status, 0) < 0)
         REQUIRE_F(errno == EINTR, "waitpid: %s", strerror(errno));
     return status;

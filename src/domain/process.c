@@ -607,7 +607,7 @@ static int is_held(struct work *w, const struct agent *a, bool *ret, struct err 
  */
 static int note_back(struct work *w, struct agent *a, struct err *err)
 {
-    bool was_taken_back;
+    bool was_taken_back = false;
     int r = note_running(w, a, "machine_registered", err);
     if (r == 0)
         r = is_held(w, a, &was_taken_back, err);
