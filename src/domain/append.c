@@ -212,7 +212,8 @@ static int end_at_max_turns(struct work *w, struct head *h, struct err *err)
                        .is_from_above = true};
     struct event e;
     int r = append_to_turn(w, h, EVENT_MESSAGE, &a, &e, err);
-    return r < 0 ? r : work_note_rule(w, h->conversation, &e, RULE_MAX_TURNS, err);
+    work_count_rule(w, RULE_MAX_TURNS);
+    return r < 0 ? r : work_note_move(w, h->conversation, &e, rule_name(RULE_MAX_TURNS), err);
 }
 
 static int find_or_repeat(struct work *w, const struct append *a, struct head **ret_head,

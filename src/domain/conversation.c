@@ -359,7 +359,7 @@ int conversation_block(struct work *w, struct head *h, int64_t budget_seconds, s
     h->stop_reason = STOP_WALL_CLOCK;
     h->blocked_ms = w->now_ms;
     r = head_write_state(w, h, err);
-    return r < 0 ? r : work_note_rule(w, h->conversation, &e, RULE_WALL_CLOCK, err);
+    return r < 0 ? r : work_note_move(w, h->conversation, &e, rule_name(RULE_WALL_CLOCK), err);
 }
 
 static int append_resumed(struct work *w, const struct head *h, int64_t blocked_ms, struct err *err)

@@ -269,7 +269,6 @@ static int go_offline(struct work *w, struct machine *m, struct err *err)
 int machine_move(struct work *w, struct machine *m, struct err *err)
 {
     edit(w, m);
-    w->fired[RULE_MACHINE_OFFLINE]++;
     if (m->is_online)
         return go_offline(w, m, err);
     m->fence_ms = 0;

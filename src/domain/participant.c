@@ -178,7 +178,8 @@ static int append_expired(struct work *w, const struct agent *a, struct err *err
     struct event e;
     r = append_system(w, h->status == CONVERSATION_COMPLETED ? 0 : a->conversation,
                       "system-watchdog", "watch.participant.expire", data, NULL, &e, err);
-    return r < 0 ? r : work_note_rule(w, a->conversation, &e, RULE_PARTICIPANT_EXPIRE, err);
+    return r < 0 ? r
+                 : work_note_move(w, a->conversation, &e, rule_name(RULE_PARTICIPANT_EXPIRE), err);
 }
 
 int participant_expire(struct work *w, struct agent *a, struct err *err)

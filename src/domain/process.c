@@ -24,7 +24,7 @@ static bool may_start(const struct work *w, const struct agent *a)
     return a->kind[0] && !is_up && !a->breaker_is_open && a->restart_ms <= w->now_ms;
 }
 
-/* One start, whatever asks for it: an open one is enough (P4). */
+/* The one place that makes a start, whatever asks for it: an open one is enough (P4). */
 static int start(struct work *w, struct agent *a, const char *reason, struct err *err)
 {
     struct starts starts;
@@ -82,15 +82,6 @@ int agent_bring_up(struct work *w, struct agent *a, const char *reason, struct e
                                            : agent_store(w, a, reason, err);
 }
 
-int agent_ensure(struct work *w, struct agent *a, const char *reason, struct err *err)
-{
-    agent_edit(w, a);
-    a->is_ensured = true;
-    if (!a->kind[0] || a->process == PROCESS_RUNNING || a->process == PROCESS_UNKNOWN)
-        return agent_store(w, a, reason, err);
-    return start(w, a, reason, err);
-}
-
 static int forget_failures(struct work *w, struct agent *a, struct err *err)
 {
     agent_edit(w, a);
@@ -109,7 +100,9 @@ int agent_start_by_person(struct work *w, struct agent *a, const char *reason, s
     if (r < 0)
         return r;
     a->desired = DESIRED_RUNNING;
-    r = agent_ensure(w, a, reason, err);
+    a->is_ensured = true;
+    bool is_up = a->process == PROCESS_RUNNING || a->process == PROCESS_UNKNOWN;
+    r = a->kind[0] && !is_up ? start(w, a, reason, err) : agent_store(w, a, reason, err);
     return r < 0 ? r : agent_look_at_work(w, a, err);
 }
 
@@ -293,10 +286,16 @@ static int count_failures(struct work *w, const struct agent *a, int64_t *ret, s
     int r = query_run(q, NULL, err);
     if (r < 0)
         return r;
-    q = store_query(w->store, SQL_FAILURE_COUNT);
+    q = store_query(w->store, SQL_FAILURE_PRUNE); /* what no window can hold any more */
     query_int(q, 1, a->conversation);
     query_text(q, 2, str_of(a->role));
     query_int(q, 3, w->now_ms - option_get(w->options, restart, window_seconds) * 1000);
+    r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+    q = store_query(w->store, SQL_FAILURE_COUNT);
+    query_int(q, 1, a->conversation);
+    query_text(q, 2, str_of(a->role));
     r = query_one(q, err);
     if (r < 0)
         return r;
@@ -372,7 +371,7 @@ static int release_task(struct work *w, const struct agent *a, struct str spawn_
         TASK_MOVE(is_acknowledged ? TRIGGER_RECOVER_ACKNOWLEDGED : TRIGGER_RECOVER);
     m.rule = rule_name(rule);
     m.evidence = STR("\"evidence\":\"its process has ended\"");
-    w->fired[rule]++;
+    work_count_rule(w, rule);
     return task_move(w, t, &m, err);
 }
 
@@ -553,7 +552,6 @@ int command_expire(struct work *w, int64_t command, struct err *err)
                spawn_id = arena_str(&w->arena, query_get_text(q, 3)),
                machine = arena_str(&w->arena, query_get_text(q, 6));
     query_end(q);
-    w->fired[RULE_COMMAND_EXPIRED]++;
     work_touch(w, machine_key_of(machine));
     if (is_stop)
         return command_send_again(w, command, err);

@@ -4,9 +4,10 @@
  * A process is named by its spawn id, given with the command that asked for it. What is said of a
  * spawn that is no longer its agent's current one is noted and changes nothing else.
  *
- * agent_bring_up() is the only function that starts an agent (L45): a task arrives, a listener
- * lapses, a process ends, a machine comes back, a conversation is resumed, a person asks: all of
- * them call it, it looks at everything there is, and does one thing or nothing.
+ * One function makes starts (start(), in process.c), and no two restarters can race (L45): a task
+ * arrives, a listener lapses, a process ends, a machine comes back, a conversation is resumed: all
+ * of them call agent_bring_up(), which looks at everything there is and asks for one start or for
+ * none. A person's wish passes what stands in the way of the others: the waits and the breaker.
  */
 #pragma once
 
@@ -25,8 +26,6 @@ struct work;
 int agent_bring_up(struct work *w, struct agent *a, const char *reason, struct err *err);
 /* The same, and a process that runs but does not work is replaced. */
 int agent_replace(struct work *w, struct agent *a, const char *reason, struct err *err);
-/* It should be up: starts it unless it is. The conversation must be active. */
-int agent_ensure(struct work *w, struct agent *a, const char *reason, struct err *err);
 /* It should not be up. Whatever state the conversation is in. */
 int agent_stop(struct work *w, struct agent *a, const char *reason, struct err *err);
 /* All of a conversation that are wanted: it began, or was resumed. */
@@ -48,7 +47,7 @@ struct exit_status {
     struct str text; /* why, if the machine knows more */
 };
 
-/* Facts; *ret_known: this spawn is known here. The machine must be the one it was given to. */
+/* Facts. ERR_NOT_FOUND if the spawn is not known here, or was not given to this machine. */
 int process_spawned(struct work *w, const struct machine *m, struct str spawn_id, int64_t pid,
                     int64_t start_time, struct err *err);
 int process_ready(struct work *w, const struct machine *m, struct str spawn_id, struct err *err);

@@ -258,22 +258,18 @@ int head_watch_again(struct work *w, struct head *h, struct err *err)
 
 /* ---- limits that changed ---- */
 
-static const struct {
-    enum rule_id rule;
-    enum statement look_again;
-} by_limit[] = {
-    {RULE_WALL_CLOCK_NOTICE, SQL_LOOK_AGAIN_NOTICE},
-    {RULE_WALL_CLOCK, SQL_LOOK_AGAIN_WALL_CLOCK},
-    {RULE_IDLE, SQL_LOOK_AGAIN_IDLE},
-    {RULE_GLOBAL_IDLE, SQL_LOOK_AGAIN_GLOBAL_IDLE},
-};
-
 /* -1: the rule is off for all, whatever a conversation asks for. */
 static int64_t limit_in_force(enum rule_id rule, const struct options *o)
 {
     if (measures_silence(rule) && !option_get(o, watchdog, enabled))
         return -1;
-    return default_limit(rule, o);
+    return rule < TIMED_RULE_COUNT ? default_limit(rule, o) : rule_task_limit(rule, o);
+}
+
+/* Those whose stored times to look were computed with a limit. */
+static bool has_stored_look(enum rule_id rule)
+{
+    return rule < TIMED_RULE_COUNT || (rule >= FIRST_TASK_RULE && rule <= LAST_TASK_RULE);
 }
 
 static int read_limit(struct work *w, enum rule_id rule, int64_t *ret, struct err *err)
@@ -288,38 +284,52 @@ static int read_limit(struct work *w, enum rule_id rule, int64_t *ret, struct er
     return 0;
 }
 
-static int store_limit(struct work *w, enum rule_id rule, int64_t limit, struct err *err)
+static int store_limit(struct work *w, enum rule_id rule, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_LIMIT_PUT);
     query_text(q, 1, str_of(rule_name(rule)));
-    query_int(q, 2, limit);
+    query_int(q, 2, limit_in_force(rule, w->options));
     return query_run(q, NULL, err);
 }
 
 int rules_limits_changed(struct work *w, bool *ret, struct err *err)
 {
     *ret = false;
-    for (size_t i = 0; i < ARRAY_LEN(by_limit); i++) {
+    for (enum rule_id rule = 0; rule < RULE_COUNT; rule++) {
         int64_t before;
-        int r = read_limit(w, by_limit[i].rule, &before, err);
+        if (!has_stored_look(rule))
+            continue;
+        int r = read_limit(w, rule, &before, err);
         if (r < 0)
             return r;
-        *ret |= before != limit_in_force(by_limit[i].rule, w->options);
+        *ret |= before != limit_in_force(rule, w->options);
     }
     return 0;
+}
+
+static int look_again(struct work *w, enum rule_id rule, struct err *err)
+{
+    static const enum statement statements[TIMED_RULE_COUNT] = {
+        [RULE_WALL_CLOCK_NOTICE] = SQL_LOOK_AGAIN_NOTICE,
+        [RULE_WALL_CLOCK] = SQL_LOOK_AGAIN_WALL_CLOCK,
+        [RULE_IDLE] = SQL_LOOK_AGAIN_IDLE,
+        [RULE_GLOBAL_IDLE] = SQL_LOOK_AGAIN_GLOBAL_IDLE,
+    };
+    struct query *q = store_query(w->store, statements[rule]);
+    query_int(q, 1, limit_in_force(rule, w->options));
+    return query_run(q, NULL, err);
 }
 
 int rules_apply_limits(struct work *w, struct err *err)
 {
     int r = 0;
     work_mark_written(w);
-    for (size_t i = 0; r == 0 && i < ARRAY_LEN(by_limit); i++) {
-        int64_t limit = limit_in_force(by_limit[i].rule, w->options);
-        struct query *q = store_query(w->store, by_limit[i].look_again);
-        query_int(q, 1, limit);
-        r = query_run(q, NULL, err);
-        if (r == 0)
-            r = store_limit(w, by_limit[i].rule, limit, err);
-    }
+    for (enum rule_id rule = 0; r == 0 && rule < TIMED_RULE_COUNT; rule++)
+        r = look_again(w, rule, err);
+    if (r == 0) /* each task is looked at once, at the start */
+        r = query_run(store_query(w->store, SQL_TASK_LOOK_AGAIN), NULL, err);
+    for (enum rule_id rule = 0; r == 0 && rule < RULE_COUNT; rule++)
+        if (has_stored_look(rule))
+            r = store_limit(w, rule, err);
     return r;
 }

@@ -93,6 +93,7 @@ bool head_watch_would_write(const struct work *w, const struct head *h);
 int head_watch_again(struct work *w, struct head *h, struct err *err);
 
 /* For work.c, at start: are the configured limits not those of the last start? Then the looks of
- * all active conversations are set anew, from their rows. The one place that costs O(active). */
+ * all active conversations are set anew, from their rows, and every task is looked at once. The one
+ * place that costs O(active). */
 int rules_limits_changed(struct work *w, bool *ret, struct err *err);
 int rules_apply_limits(struct work *w, struct err *err);

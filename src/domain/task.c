@@ -75,14 +75,6 @@ const char *task_status_name(enum task_status status)
     return status_names[status];
 }
 
-bool task_status_parse(struct str s, enum task_status *ret)
-{
-    int i = names_find(status_names, TASK_STATUS_COUNT, s);
-    if (i >= 0)
-        *ret = (enum task_status)i;
-    return i >= 0;
-}
-
 const char *task_trigger_name(enum task_trigger trigger)
 {
     return trigger == TRIGGER_NONE ? NULL : trigger_names[trigger];

@@ -135,7 +135,6 @@ extern const struct task_transition task_transitions[];
 extern const size_t task_transition_count;
 
 const char *task_status_name(enum task_status status);
-bool task_status_parse(struct str s, enum task_status *ret);
 const char *task_trigger_name(enum task_trigger trigger); /* NULL for TRIGGER_NONE */
 bool task_is_active(const struct task *t);                /* pending … suspended */
 bool task_is_over(const struct task *t);

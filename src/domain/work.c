@@ -369,11 +369,9 @@ int work_note_move(struct work *w, int64_t conversation, const struct event *e, 
     return query_run(q, NULL, err);
 }
 
-int work_note_rule(struct work *w, int64_t conversation, const struct event *e, enum rule_id rule,
-                   struct err *err)
+void work_count_rule(struct work *w, enum rule_id rule)
 {
     w->fired[rule]++;
-    return work_note_move(w, conversation, e, rule_name(rule), err);
 }
 
 void work_touch(struct work *w, int64_t key)

@@ -112,9 +112,8 @@ void work_publish_event(struct work *w, const struct event *e);
  * kept for `why`. */
 int work_note_move(struct work *w, int64_t conversation, const struct event *e, const char *rule,
                    struct err *err);
-/* The same, and counted as one of the ladder's. */
-int work_note_rule(struct work *w, int64_t conversation, const struct event *e, enum rule_id rule,
-                   struct err *err);
+/* One more move by this rule. */
+void work_count_rule(struct work *w, enum rule_id rule);
 /* For the domain: this agent, or machine, has something to do, or nothing any more. `key` stands
  * for it: agent_key_of(), machine_key_of(). */
 struct touched {

@@ -134,15 +134,14 @@
     X(AGENT_LIST_ON_MACHINE, READ,                                                                 \
       "SELECT conversation, role FROM agents WHERE machine = ?4 AND process <> 'none'"             \
       " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
-    X(AGENT_LIST_ALL, READ,                                                                        \
-      "SELECT conversation, role FROM agents WHERE (conversation, role) > (?1, ?2)"                \
-      " ORDER BY conversation, role LIMIT ?3")                                                     \
     X(AGENT_LAST_POSITION, READ,                                                                   \
       "SELECT MAX(position) FROM agents WHERE conversation = ?1")                                  \
     X(FAILURE_INSERT, WRITE,                                                                       \
       "INSERT INTO agent_failures (conversation, role, at) VALUES (?1, ?2, ?3)")                   \
     X(FAILURE_COUNT, READ,                                                                         \
-      "SELECT COUNT(*) FROM agent_failures WHERE conversation = ?1 AND role = ?2 AND at > ?3")     \
+      "SELECT COUNT(*) FROM agent_failures WHERE conversation = ?1 AND role = ?2")                 \
+    X(FAILURE_PRUNE, WRITE,                                                                        \
+      "DELETE FROM agent_failures WHERE conversation = ?1 AND role = ?2 AND at <= ?3")             \
     X(FAILURE_CLEAR, WRITE, "DELETE FROM agent_failures WHERE conversation = ?1 AND role = ?2")    \
     X(MACHINE_PUT, WRITE,                                                                          \
       "INSERT INTO machines (machine, instance, hostname, boot_id, kinds, is_online,"              \
@@ -265,6 +264,9 @@
       " end_trigger = ?16, stop_reason_code = ?17, deliverable = ?18, look_at = ?19,"              \
       " claimed_spawn = ?20, held_spawn = ?21 WHERE task = ?1")                                    \
     X(TASK_LOOK_UPDATE, WRITE, "UPDATE tasks SET look_at = ?2 WHERE task = ?1")                    \
+    X(TASK_LOOK_AGAIN, WRITE,                                                                      \
+      "UPDATE tasks SET look_at = 0 WHERE status IN"                                               \
+      " ('pending', 'acknowledged', 'in_progress', 'suspended')")                                  \
     X(TASK_ERROR_UPDATE, WRITE, "UPDATE tasks SET error = ?2 WHERE task = ?1")                     \
     X(TASK_NOTE_UPDATE, WRITE, "UPDATE tasks SET note = ?2 WHERE task = ?1")                       \
     X(TASK_NEXT_QUEUED, READ,                                                                      \

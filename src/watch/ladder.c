@@ -72,7 +72,7 @@ static int cancel_idle(struct work *w, const struct subject *s, enum rule_id rul
         .stop_reason = is_global ? STOP_GLOBAL_IDLE_TIMEOUT : STOP_IDLE_TIMEOUT,
         .is_from_above = true};
     r = append_message(w, &a, &terminal, err);
-    return r < 0 ? r : work_note_rule(w, h->conversation, &advisory, rule, err);
+    return r < 0 ? r : work_note_move(w, h->conversation, &advisory, rule_name(rule), err);
 }
 
 /* session.wall_clock: no end, but nothing more is written until somebody resumes it. */
@@ -102,7 +102,7 @@ static int give_notice(struct work *w, const struct subject *s, enum rule_id rul
         return r;
     h->notice_given = true;
     r = head_write_state(w, h, err);
-    return r < 0 ? r : work_note_rule(w, h->conversation, &e, rule, err);
+    return r < 0 ? r : work_note_move(w, h->conversation, &e, rule_name(rule), err);
 }
 
 /* participant.expire */
@@ -117,7 +117,6 @@ static int start_again(struct work *w, const struct subject *s, enum rule_id rul
 {
     agent_edit(w, s->agent);
     s->agent->restart_ms = 0;
-    w->fired[rule]++;
     int r = agent_store(w, s->agent, rule_name(rule), err);
     return r < 0 ? r : agent_bring_up(w, s->agent, rule_name(rule), err);
 }
@@ -174,7 +173,6 @@ static int move_task(struct work *w, struct task *t, enum task_trigger trigger,
         m.held_spawn = arena_str(&w->arena, str_of(t->claimed_spawn));
     m.rule = rule_name(rule);
     m.evidence = evidence(w, t, rule);
-    w->fired[rule]++;
     return task_move(w, t, &m, err);
 }
 
@@ -207,18 +205,22 @@ static int attend(struct work *w, const struct subject *s, enum rule_id rule, st
     int r = append_system(w, t->conversation, "system-watchdog", "watch.task.unattended", data,
                           NULL, &e, err);
     if (r == 0)
-        r = work_note_rule(w, t->conversation, &e, rule, err);
+        r = work_note_move(w, t->conversation, &e, rule_name(rule), err);
     if (r == 0)
         r = task_note_restart(w, t, err);
     return r < 0 ? r : restart(w, t, rule, err);
 }
 
-static int append_terminated(struct work *w, const struct task *t, int64_t epoch, struct err *err)
+/* Beside the task's own end: who made it, on what evidence and by which limit (P13). */
+static int append_terminated(struct work *w, const struct task *t, int64_t epoch, enum rule_id rule,
+                             struct str saw, struct err *err)
 {
-    struct str data = arena_printf(
-        &w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",\"reason\":\"%s\",\"epoch\":%lld}",
-        (long long)t->task, (long long)t->conversation, t->role, stop_reason_name(t->stop_reason),
-        (long long)epoch);
+    struct str data = arena_printf(&w->arena,
+                                   "{\"task\":%lld,\"agent\":\"%lld:%s\",\"reason\":\"%s\","
+                                   "\"epoch\":%lld,\"rule\":\"%s\",%.*s}",
+                                   (long long)t->task, (long long)t->conversation, t->role,
+                                   stop_reason_name(t->stop_reason), (long long)epoch,
+                                   rule_name(rule), STR_ARG(saw));
     struct event e;
     return append_system(w, t->conversation, "system-watchdog", "agent.force_terminated", data,
                          NULL, &e, err);
@@ -241,8 +243,9 @@ static int reap(struct work *w, const struct subject *s, enum rule_id rule, stru
     while (ends[i].rule != rule)
         REQUIRE(++i < ARRAY_LEN(ends));
     int64_t epoch = s->task->epoch;
+    struct str saw = evidence(w, s->task, rule);
     int r = move_task(w, s->task, ends[i].trigger, ends[i].reason, rule, err);
-    return r < 0 ? r : append_terminated(w, s->task, epoch, err);
+    return r < 0 ? r : append_terminated(w, s->task, epoch, rule, saw, err);
 }
 
 /* ---- the table ---- */
@@ -830,6 +833,7 @@ static int judge(struct ladder *l, struct nominee *n, enum verdict *ret, struct 
     if (s.head)
         head_edit(l->work, s.head);
     l->last_run_ms[rule] = l->work->now_ms;
+    work_count_rule(l->work, rule);
     return ladder_rules[rule].act(l->work, &s, rule, err);
 }
 
