@@ -9,6 +9,7 @@
 #include "rpc/rpc.h"
 
 enum { PROCESSES_MAX = 10000, FACTS_MAX = 1000, COMMANDS_PER_POLL = 100, POLL_MS_MAX = 300000 };
+enum { EXIT_TAIL_BYTES_MAX = 4096 };
 
 static const char *const policy_choices[] = {"always", "on-failure", "never", NULL};
 static const char *const ready_choices[] = {"none", "notify", "heartbeat", NULL};
@@ -60,6 +61,11 @@ static const struct param exit_fields[] = {
      .may_be_null = true,
      .doc = "exit status"},
     {.name = "signal", .type = PARAM_INT, .max = 128, .may_be_null = true, .doc = "that ended it"},
+    {.name = "text", .type = PARAM_STRING, .max = 1000, .doc = "for people"},
+    {.name = "tail",
+     .type = PARAM_STRING,
+     .max = EXIT_TAIL_BYTES_MAX,
+     .doc = "the last lines of its output"},
     PARAMS_END,
 };
 
@@ -238,6 +244,8 @@ static struct exit_status read_exit(const struct json *exit)
         .code = params_int(exit, "code", -1),
         .signal = params_int(exit, "signal", 0),
         .is_unknown = !exit,
+        .text = params_str(exit, "text"),
+        .tail = params_str(exit, "tail"),
     };
 }
 
