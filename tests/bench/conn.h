@@ -42,7 +42,7 @@ struct conn {
     struct pg_conn *pg;
     unsigned step;       /* of a task cycle: how many of its requests are answered */
     int64_t task, epoch; /* of the task under way; beanstalkd: task is the job */
-    char entry[48];      /* of the task under way (Redis) */
+    char entry[48];      /* of the task under way (Redis, PostgreSQL) */
     bool nonblocking;
     bool failed; /* an error has come for the reply under way (PostgreSQL) */
 };

@@ -35,7 +35,7 @@ static const struct peer *const peers[] = {
     &peer_ws_beat,  &peer_redis_beat,  &peer_beanstalk_beat,
     &peer_ws_cycle, &peer_redis_cycle, &peer_beanstalk_cycle,
 #if BENCH_LIBPQ
-    &peer_pg,
+    &peer_pg,       &peer_pg_cycle,
 #endif
 };
 

@@ -35,4 +35,4 @@ struct peer {
 
 extern const struct peer peer_http, peer_ws, peer_redis, peer_pg;
 extern const struct peer peer_ws_beat, peer_redis_beat, peer_beanstalk_beat;
-extern const struct peer peer_ws_cycle, peer_redis_cycle, peer_beanstalk_cycle;
+extern const struct peer peer_ws_cycle, peer_redis_cycle, peer_beanstalk_cycle, peer_pg_cycle;

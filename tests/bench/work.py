@@ -6,6 +6,7 @@
   cycles      reeve       task.create, task.claim, task.start, task.complete
               Redis       XADD, XREADGROUP, XACK; appendonly yes, appendfsync always
               beanstalkd  put, reserve, delete; -b DIR -f0
+              PostgreSQL  INSERT, UPDATE … FOR UPDATE SKIP LOCKED, DELETE; synchronous_commit on
 
 A client has a conversation, key, stream or tube of its own. Heartbeats are measured with one and
 with several in flight per client. A cycle is one operation, its requests one after another: four
@@ -19,7 +20,7 @@ import contextlib
 import statistics
 
 import beats
-from servers import Beanstalkd, Failure, Missing, Redis, say
+from servers import Beanstalkd, Failure, Missing, Postgres, Redis, say
 
 CLIENTS = 64
 DEPTHS = (1, 16)  # heartbeats in flight per client
@@ -30,9 +31,10 @@ LABELS = {
     "ws-cycle": "reeve task",
     "redis-cycle": "Redis stream",
     "beanstalk-cycle": "beanstalkd job",
+    "pg-cycle": "SKIP LOCKED",
 }
 BEATS = ("ws-beat", "redis-beat", "beanstalk-beat")
-CYCLES = ("ws-cycle", "redis-cycle", "beanstalk-cycle")
+CYCLES = ("ws-cycle", "redis-cycle", "beanstalk-cycle", "pg-cycle")
 # (peers, depth) measured together; ours comes first, then those it is compared with
 GROUPS = [(BEATS, depth) for depth in DEPTHS] + [(CYCLES, 1)]
 TARGETS = (
@@ -40,6 +42,7 @@ TARGETS = (
     (BEATS, "beanstalk-beat", 1),
     (CYCLES, "redis-cycle", 1),
     (CYCLES, "beanstalk-cycle", 3),
+    (CYCLES, "pg-cycle", 3),
 )
 
 
@@ -50,11 +53,13 @@ def start_all(bench, stack):
     """Servers by peer, and reasons for absent ones."""
     reeve = stack.enter_context(bench.reeve())
     servers, absent = {"ws-beat": reeve, "ws-cycle": reeve}, {}
-    for peer, kind, durable in (("redis-beat", Redis, False), ("redis-cycle", Redis, True),
-                                ("beanstalk-beat", Beanstalkd, False),
-                                ("beanstalk-cycle", Beanstalkd, True)):
+    for peer, kind, options in (("redis-beat", Redis, {"durable": False}),
+                                ("redis-cycle", Redis, {"durable": True}),
+                                ("beanstalk-beat", Beanstalkd, {"durable": False}),
+                                ("beanstalk-cycle", Beanstalkd, {"durable": True}),
+                                ("pg-cycle", Postgres, {})):
         try:
-            servers[peer] = stack.enter_context(kind(bench.path(peer), durable))
+            servers[peer] = stack.enter_context(kind(bench.path(peer), **options))
         except (Missing, Failure) as e:
             absent[peer] = str(e)
     return servers, absent
@@ -109,9 +114,10 @@ def print_cell(cells, peer, depth, others):
 
 
 def print_table(cells, what, peers):
+    others = [f"× {LABELS[other]}" for other in peers[1:]]
     print(f"| in flight | server | {what}/s | slowest–fastest round | p50 ms | p99 ms | max ms"
-          " | × Redis | × beanstalkd |")
-    print("|--:|---|--:|--:|--:|--:|--:|--:|--:|")
+          f" | {' | '.join(others)} |")
+    print("|--:|---|" + "--:|" * (5 + len(others)))
     for group, depth in GROUPS:
         if group == peers:
             for peer in peers:
