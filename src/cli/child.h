@@ -1,5 +1,5 @@
 /*
- * child.h: the server as a child of `reeve up`.
+ * child.h: server and machine as children of `reeve up`.
  */
 #pragma once
 

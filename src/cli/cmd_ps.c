@@ -52,6 +52,7 @@ static void add_row(struct table *t, const struct json *agent, struct str now)
     cell_of_since(t, agent, now);
     cell_of(t, agent, "task", "task");
     cell_of(t, agent, "machine", "machine");
+    cell_of(t, agent, "process", "pid");
     cell_of(t, agent, "desired", "desired");
     cell_of(t, agent, "restarts", "restarts");
     cell_of(t, agent, "kind", "kind");
@@ -59,8 +60,8 @@ static void add_row(struct table *t, const struct json *agent, struct str now)
 
 static void write_table(struct buf *out, const struct json *agents, struct str now, bool all)
 {
-    static const char *const heads[] = {"AGENT",   "VIEW",    "SINCE",    "TASK",
-                                        "MACHINE", "DESIRED", "RESTARTS", "KIND"};
+    static const char *const heads[] = {"AGENT", "VIEW",    "SINCE",    "TASK", "MACHINE",
+                                        "PID",   "DESIRED", "RESTARTS", "KIND"};
     _cleanup_(table_release) struct table t = TABLE(ARRAY_LEN(heads));
     for (size_t i = 0; i < ARRAY_LEN(heads); i++)
         table_cellz(&t, heads[i]);

@@ -1,13 +1,14 @@
 /*
- * cmd_up.c: `reeve up`: a server in the foreground, with something to look at.
+ * cmd_up.c: `reeve up`: a server and a machine in the foreground, with something to look at.
  *
- * Starts `reeve serve` as a child, waits until it has left its address, plays the demo through the
- * ordinary client and prints events as they arrive through the ordinary stream; then it stays until
- * Ctrl-C. One thread: the stream's wait also watches the signals, the child and the next step of
- * the demo.
+ * Starts `reeve serve` as a child, waits until it has left its address, starts `reeve machine`
+ * beside it, opens the demo through the ordinary client and prints events as they arrive through
+ * the ordinary stream; then it stays until Ctrl-C. One thread: the stream's wait also watches the
+ * signals and the children.
  *
- * The child is always waited for before we end, and our exit status is its own if it ends by
- * itself.
+ * The end is in the order that loses nothing: the machine first, told to stop every agent and to
+ * wait until nothing is left of them, while the server is there to hear of it; then the server.
+ * Both are waited for. If one of them ends by itself, so do we, with its status.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,18 +31,17 @@
 #include "cli/verbs.h"
 #include "client/client.h"
 
-enum { READY_POLL_MS = 20, READY_MS_MAX = 30000, STOP_MS_MAX = 15000 };
+enum { READY_POLL_MS = 20, READY_MS_MAX = 30000, STOP_MS_MAX = 15000, ARGS_MAX = 16 };
 
 struct up {
     const struct cli_args *args;
     char *folder;
+    char *demo_folder; /* NULL: no demo */
     bool json;
-    struct child child;
+    struct child server, machine;
     int signal_fd;
     struct client *client;
     struct demo demo;
-    bool with_demo;
-    bool said_where; /* to look next; after the demo's last event */
     struct arena arena;
     struct buf out;
     struct err *err;
@@ -59,46 +59,91 @@ static void say(const struct up *u, const char *fmt, ...)
     fflush(to);
 }
 
-static int start_server(struct up *u)
+/* ---- the children ---- */
+
+static int start(struct up *u, struct child *c, const char *const *words)
 {
-    char serve[] = "serve", name[] = "reeve", data[] = "--data", listen[] = "--listen";
-    char quiet[] = "--log-level=warn";
-    char *address = (char *)cli_value(u->args, "listen");
-    char *argv[] = {name, serve, quiet, data, u->folder, address ? listen : NULL, address, NULL};
-    return child_start(&u->child, argv, u->err);
+    char *argv[2 * ARGS_MAX + 1] = {(char *)"reeve"};
+    size_t n = 1;
+    for (; *words; words++) {
+        REQUIRE(n < ARRAY_LEN(argv) - 1);
+        argv[n++] = (char *)*words;
+    }
+    return child_start(c, argv, u->err);
 }
 
-/* The server has ended by itself; that is our end too. */
-static int server_ended(struct up *u)
+static int start_server(struct up *u)
 {
-    int status = child_reap(&u->child);
-    fprintf(stderr, "reeve up: the server ended by itself, with status %d\n", status);
+    const char *words[2 * ARGS_MAX] = {"serve", "--log-level=warn", "--data", u->folder};
+    const char *address = cli_value(u->args, "listen");
+    size_t n = 4;
+    if (address) {
+        words[n++] = "--listen";
+        words[n++] = address;
+    }
+    for (const char *const *s = demo_settings; u->demo_folder && *s; s++) {
+        words[n++] = "--set";
+        words[n++] = *s;
+    }
+    return start(u, &u->server, words);
+}
+
+static int start_machine(struct up *u)
+{
+    const char *own = cli_value(u->args, "config");
+    _cleanup_free_ char *config = own              ? mem_strdup(own)
+                                  : u->demo_folder ? mem_printf("%s/demo.conf", u->demo_folder)
+                                                   : NULL;
+    const char *words[] = {"machine", "--log-level=warn",         "--data", u->folder, "--name",
+                           "local",   config ? "--config" : NULL, config,   NULL};
+    return start(u, &u->machine, words);
+}
+
+/* One of them has ended by itself; that is our end too. */
+static int child_ended(struct child *c, const char *name)
+{
+    int status = child_reap(c);
+    fprintf(stderr, "reeve up: the %s ended by itself, with status %d\n", name, status);
     return status;
 }
 
-/* Lets the server end in its own time; a second signal or too long a time cuts it short. */
-static int stop_server(struct up *u)
+/* Lets a child end in its own time; a second signal or too long a time cuts it short. */
+static int stop_child(struct up *u, struct child *c, const char *name, int signo)
 {
-    struct pollfd fds[] = {{.fd = u->child.pidfd, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = c->pidfd, .events = POLLIN},
                            {.fd = u->signal_fd, .events = POLLIN}};
     while (signals_take(u->signal_fd))
         continue; /* the one that made us stop */
-    child_signal(&u->child, SIGTERM);
+    child_signal(c, signo);
     if (poll(fds, ARRAY_LEN(fds), STOP_MS_MAX) <= 0 || !fds[0].revents) {
-        fprintf(stderr, "reeve up: the server does not stop; killing it\n");
-        child_signal(&u->child, SIGKILL);
+        fprintf(stderr, "reeve up: the %s does not stop; killing it\n", name);
+        child_signal(c, SIGKILL);
     }
-    int status = child_reap(&u->child);
+    int status = child_reap(c);
     if (status != 0)
-        fprintf(stderr, "reeve up: the server stopped with status %d\n", status);
+        fprintf(stderr, "reeve up: the %s stopped with status %d\n", name, status);
     return status;
+}
+
+/* Those that run. The machine stops its agents, and tells the server, before it ends. */
+static int stop_all(struct up *u)
+{
+    int machine = u->machine.pidfd >= 0 ? stop_child(u, &u->machine, "machine", SIGUSR1) : 0;
+    int server = u->server.pidfd >= 0 ? stop_child(u, &u->server, "server", SIGTERM) : 0;
+    return server ? server : machine;
+}
+
+static bool has_ended(const struct child *c)
+{
+    struct pollfd ended = {.fd = c->pidfd, .events = POLLIN};
+    return c->pidfd >= 0 && poll(&ended, 1, 0) > 0;
 }
 
 static bool is_ready(const struct up *u)
 {
     struct err not_yet = ERR_INIT;
     int64_t pid;
-    return endpoint_read_server_json(u->folder, NULL, &pid, &not_yet) == 0 && pid == u->child.pid;
+    return endpoint_read_server_json(u->folder, NULL, &pid, &not_yet) == 0 && pid == u->server.pid;
 }
 
 /*
@@ -108,7 +153,7 @@ static bool is_ready(const struct up *u)
  */
 static int await_server(struct up *u)
 {
-    struct pollfd fds[] = {{.fd = u->child.pidfd, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = u->server.pidfd, .events = POLLIN},
                            {.fd = u->signal_fd, .events = POLLIN}};
     int64_t give_up_us = clock_mono_us() + (int64_t)READY_MS_MAX * 1000;
     while (!is_ready(u)) {
@@ -121,6 +166,8 @@ static int await_server(struct up *u)
     return 0;
 }
 
+/* ---- what is shown ---- */
+
 /* A command to try, as it must be typed, and what it is for. */
 static void say_command(const struct up *u, const char *command, const char *meaning)
 {
@@ -130,17 +177,32 @@ static void say_command(const struct up *u, const char *command, const char *mea
     say(u, "  %-38s  %s\n", line, meaning);
 }
 
-static void say_where(struct up *u)
+static void say_about_demo(const struct up *u)
 {
-    long long number = u->with_demo ? (long long)u->demo.conversation : 1;
-    _cleanup_free_ char *show_one = mem_printf("conversation show %lld", number);
-    say(u, "\nThe server goes on at %s. In another terminal:\n", client_url(u->client));
-    say_command(u, "events -f", "follow everything as it happens");
-    say_command(u, show_one, "where a conversation stands");
+    long long c = (long long)u->demo.conversation;
+    _cleanup_free_ char *why = mem_printf("why %lld:builder", c),
+                        *logs = mem_printf("logs -f %lld:builder", c);
+    say_command(u, "ps", "who is there, since when, and which process to kill -9");
+    say_command(u, why, "where an agent stands, why, and what happens next");
+    say_command(u, logs, "what it prints");
+}
+
+static void say_where(const struct up *u)
+{
+    say(u, "reeve is up at %s, data in %s. In another terminal:\n\n", client_url(u->client),
+        u->folder);
+    if (u->demo_folder)
+        say_about_demo(u);
+    say_command(u, "events -f", "everything as it happens");
     _cleanup_free_ char *help = mem_printf("%s help", program_invocation_name);
     say(u, "  %-38s  %s\n", help, "all the rest");
-    say(u, "Ctrl-C stops it.\n\n");
-    u->said_where = true;
+    say(u, "\nCtrl-C stops it%s.\n", u->demo_folder ? ", and the agents" : "");
+    if (u->demo_folder)
+        say(u, "Three agents now hand each other work; some of it crashes or hangs on purpose. "
+               "This is\n"
+               "the log:\n\n");
+    else
+        say(u, "\n");
 }
 
 static int on_event(void *ctx, int64_t id, struct str data)
@@ -159,11 +221,7 @@ static int on_event(void *ctx, int64_t id, struct str data)
         print_event(&u->out, event);
     }
     r = print_flush(&u->out, u->err);
-    bool last = u->with_demo && member_int(event, "conversation", -1) == u->demo.conversation &&
-                str_is(member_text(event, "finality"), "conversation");
-    if (r == 0 && last && !u->said_where)
-        say_where(u);
-    return r;
+    return r < 0 || !u->demo_folder ? r : demo_see(&u->demo, event, u->err);
 }
 
 static void on_lost(void *ctx, const char *why)
@@ -171,51 +229,32 @@ static void on_lost(void *ctx, const char *why)
     (void)ctx, (void)why; /* if the server has ended, its pidfd says so in a moment */
 }
 
-/* Milliseconds to the demo's next step; -1 if there is none. */
-static int until_step_ms(const struct up *u)
-{
-    if (!u->with_demo || demo_is_over(&u->demo))
-        return -1;
-    return (int)MAX((demo_due_us(&u->demo) - clock_mono_us() + 999) / 1000, (int64_t)0);
-}
-
-/* Until a signal (0), the end of the server (1) or an error. */
+/* Until a signal or the end of a child (0), or an error. */
 static int watch(struct up *u, struct client_stream *stream)
 {
-    struct pollfd fds[] = {{.fd = u->child.pidfd, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = u->server.pidfd, .events = POLLIN},
+                           {.fd = u->machine.pidfd, .events = POLLIN},
                            {.fd = u->signal_fd, .events = POLLIN}};
-    for (;;) {
-        int r = client_stream_wait(stream, fds, ARRAY_LEN(fds), until_step_ms(u), u->err);
-        if (fds[0].revents)
-            return 1;
-        if (r < 0 || fds[1].revents)
-            return r;
-        if (until_step_ms(u) == 0)
-            r = demo_step(&u->demo, u->err);
-        if (r < 0)
-            return r;
-    }
+    int r = 0;
+    while (r == 0 && !fds[0].revents && !fds[1].revents && !fds[2].revents)
+        r = client_stream_wait(stream, fds, ARRAY_LEN(fds), -1, u->err);
+    return fds[0].revents || fds[1].revents ? 0 : r;
 }
 
 static int show(struct up *u)
 {
     const struct client_stream_handler handler = {.event = on_event, .lost = on_lost, .ctx = u};
     struct endpoint_source source = {.data = u->folder};
-    int64_t first_id = CLIENT_FROM_NOW;
+    int64_t after_id = CLIENT_FROM_NOW;
     int r = client_open(&source, &u->client, u->err);
+    if (r == 0)
+        r = start_machine(u);
+    if (r == 0 && u->demo_folder)
+        r = demo_begin(&u->demo, u->client, &after_id, u->err);
     if (r < 0)
         return r;
-    say(u, "reeve is up at %s, data in %s. Ctrl-C stops it.\n", client_url(u->client), u->folder);
-    if (u->with_demo) {
-        say(u, "Three roles will now play a short conversation; this is its log:\n\n");
-        r = demo_begin(&u->demo, u->client, &first_id, u->err);
-        if (r < 0)
-            return r;
-    } else {
-        say_where(u);
-    }
-    struct client_stream *stream = client_stream_new(
-        u->client, CLIENT_ALL, u->with_demo ? first_id - 1 : CLIENT_FROM_NOW, &handler);
+    say_where(u);
+    struct client_stream *stream = client_stream_new(u->client, CLIENT_ALL, after_id, &handler);
     r = watch(u, stream);
     client_stream_free(stream);
     return r;
@@ -223,17 +262,19 @@ static int show(struct up *u)
 
 static int live(struct up *u)
 {
-    int r = start_server(u);
-    if (r < 0)
-        return r;
-    r = await_server(u);
+    int r = start_server(u), ended = 0;
+    if (r == 0)
+        r = await_server(u);
     if (r == 0)
         r = show(u);
-    struct pollfd ended = {.fd = u->child.pidfd, .events = POLLIN};
-    if (poll(&ended, 1, 0) > 0)
-        return server_ended(u);
-    int status = stop_server(u);
-    return r < 0 ? r : status;
+    if (has_ended(&u->server))
+        ended = child_ended(&u->server, "server");
+    if (has_ended(&u->machine))
+        ended = child_ended(&u->machine, "machine");
+    int status = stop_all(u);
+    if (r < 0)
+        return r;
+    return ended ? ended : status;
 }
 
 static int run(const struct cli_args *args, struct err *err)
@@ -241,8 +282,10 @@ static int run(const struct cli_args *args, struct err *err)
     struct up u = {
         .args = args,
         .json = cli_flag(args, "json"),
-        .child = CHILD_INIT,
-        .with_demo = !cli_flag(args, "no-demo"),
+        .server = CHILD_INIT,
+        .machine = CHILD_INIT,
+        .demo_folder =
+            cli_flag(args, "no-demo") || cli_value(args, "config") ? NULL : demo_folder(),
         .out = BUF_INIT(PRINT_BYTES_MAX),
         .err = err,
     };
@@ -255,6 +298,7 @@ static int run(const struct cli_args *args, struct err *err)
     }
     client_close(u.client);
     free(u.folder);
+    free(u.demo_folder);
     buf_release(&u.out);
     arena_release(&u.arena);
     return r;
@@ -264,7 +308,8 @@ static int run(const struct cli_args *args, struct err *err)
 static const struct verb_option options[] = {
     {"data", 0, "DIR", 0, "the data folder (default: $XDG_STATE_HOME/reeve)"},
     {"listen", 0, "ADDRESS:PORT", 0, "where the server listens (default 127.0.0.1:7433)"},
-    {"no-demo", 0, NULL, 0, "do not play the demo"},
+    {"config", 0, "FILE", 0, "the kinds of agents of the machine; no demo"},
+    {"no-demo", 0, NULL, 0, "no demo: machine.conf in the data folder says what may run"},
     OPTIONS_END,
 };
 // clang-format on
@@ -272,8 +317,10 @@ static const struct verb_option options[] = {
 const struct verb verb_up = {
     .name = "up",
     .synopsis = "",
-    .summary = "run a server in the foreground and play a short demo",
-    .details = "Prints events as they happen until Ctrl-C, which stops the server as well.",
+    .summary = "run a server and a machine in the foreground, with a demo",
+    .details =
+        "Prints events as they happen until Ctrl-C, which stops the agents, the machine and the\n"
+        "server. The demo's server has short limits, so that what hangs is noticed in seconds.",
     .flags = VERB_JSON,
     .options = options,
     .run = run,

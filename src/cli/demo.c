@@ -1,103 +1,140 @@
-/*
- * demo.c: the script and its player.
- *
- * The script is a table of calls with the pause before each, at the pace of a person reading. The
- * texts tell what reeve is for while they show it.
- */
+/* demo.c: see demo.h. */
 #include "cli/demo.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/clock.h"
-#include "base/macro.h"
+#include "base/mem.h"
+#include "cli/print.h"
 
 enum { PARAMS_MAX = 8 * 1024 };
 
-#define CREATE                                                                     \
-    "{\"title\":\"Demo: mend the flaky test\",\"agents\":[{\"role\":\"planner\"}," \
-    "{\"role\":\"builder\"},{\"role\":\"reviewer\"}],\"startingRole\":\"planner\"}"
+#define TITLE "Demo: plan, build, check"
+#define AGENT(role) "{\"role\":\"" role "\",\"kind\":\"" role "\"}"
+#define CREATE                                                                               \
+    "{\"title\":\"" TITLE "\",\"agents\":[" AGENT("planner") "," AGENT("builder") "," AGENT( \
+        "checker") "],\"runtime_controls\":{\"session_wall_clock_seconds\":0}}"
 
-#define TRACE(type, members) "\"payload\":{\"type\":\"" type "\"," members "}"
-#define SAY(text) "\"text\":\"" text "\""
-#define CLOSE_TURN ",\"finality\":\"turn\""
-#define CLOSE_ALL                     \
-    ",\"finality\":\"conversation\"," \
-    "\"outcome\":{\"status\":\"completed\",\"reason\":\"the test is mended\"}"
-
-// clang-format off
-static const struct {
-    int pause_ms;
-    const char *agent;
-    const char *method;
-    const char *members; /* of params, beside conversation and agentId */
-} script[] = {
-    { 600, "planner", "trace.append", TRACE("thought", SAY("Three runs, one failure: it depends on timing, not on code."))},
-    { 900, "planner", "message.send", SAY("Builder: find where test_upload waits for a time instead of a condition.") CLOSE_TURN},
-    { 800, "builder", "trace.append", TRACE("tool_call", "\"name\":\"grep\",\"arguments\":\"sleep tests/\"")},
-    { 700, "builder", "trace.append", TRACE("tool_result", "\"name\":\"grep\",\"result\":\"tests/upload.py:41: sleep(2)\"")},
-    { 700, "builder", "trace.append", TRACE("progress", SAY("1 of 1 found"))},
-    { 900, "builder", "message.send", SAY("Line 41 slept two seconds. It now waits until the file is there.") CLOSE_TURN},
-    { 800, "reviewer", "trace.append", TRACE("tool_call", "\"name\":\"run\",\"arguments\":\"test_upload x 100\"")},
-    { 900, "reviewer", "trace.append", TRACE("tool_result", "\"name\":\"run\",\"result\":\"100 passed\"")},
-    { 800, "reviewer", "message.send", SAY("100 of 100 runs pass. Done.") CLOSE_ALL},
+const char *const demo_settings[] = {
+    "pmo.active_reap_seconds=20",
+    "restart.stable_seconds=5",
+    "restart.burst=0",
+    NULL,
 };
-// clang-format on
 
-/* The global id of the conversation's first event: streams from there on miss nothing. */
+char *demo_folder(void)
+{
+    static const char *const places[] = {"../examples/demo", "../share/reeve/examples/demo"};
+    char program[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0)
+        return NULL;
+    program[n] = '\0';
+    *strrchr(program, '/') = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        _cleanup_free_ char *config = mem_printf("%s/%s/demo.conf", program, places[i]);
+        if (access(config, R_OK) == 0)
+            return mem_printf("%s/%s", program, places[i]);
+    }
+    return NULL;
+}
+
+static int call(struct demo *d, const char *method, struct str params, struct arena *a,
+                const struct json **ret, struct err *err)
+{
+    arena_clear(a);
+    return client_call(d->client, method, params, a, ret, err);
+}
+
+static int give_work(struct demo *d, struct arena *a, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_MAX);
+    const struct json *result;
+    buf_addf(&params, "{\"conversation\":%lld,\"role\":\"planner\",\"content\":\"make a plan\"}",
+             (long long)d->conversation);
+    return call(d, "task.create", buf_str(&params), a, &result, err);
+}
+
+/* An open one of an earlier `reeve up`; 0: there is none. */
+static int find_open(struct demo *d, struct arena *a, struct err *err)
+{
+    const struct json *result;
+    int r =
+        call(d, "conversation.list", STR("{\"status\":\"active\",\"limit\":500}"), a, &result, err);
+    const struct json *list = r == 0 ? json_get(result, "conversations") : NULL;
+    if (list && list->type == JSON_ARRAY)
+        JSON_FOREACH (c, list)
+            if (str_is(member_text(c, "title"), TITLE))
+                d->conversation = member_int(c, "conversation", 0);
+    return r;
+}
+
+static int has_work(struct demo *d, struct arena *a, bool *ret, struct err *err)
+{
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_MAX);
+    const struct json *result;
+    buf_addf(&params, "{\"conversation\":%lld}", (long long)d->conversation);
+    int r = call(d, "agent.list", buf_str(&params), a, &result, err);
+    const struct json *agents = r == 0 ? json_get(result, "agents") : NULL;
+    *ret = false;
+    if (agents && agents->type == JSON_ARRAY)
+        JSON_FOREACH (agent, agents)
+            *ret |= json_get(agent, "task") != NULL;
+    return r;
+}
+
 static int first_id(struct demo *d, struct arena *a, int64_t *ret, struct err *err)
 {
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_MAX);
     const struct json *result;
     buf_addf(&params, "{\"conversation\":%lld,\"limit\":1}", (long long)d->conversation);
-    int r = client_call(d->client, "event.list", buf_str(&params), a, &result, err);
-    if (r < 0)
-        return r;
-    const struct json *events = json_get(result, "events");
-    bool any = events && events->type == JSON_ARRAY && events->count;
-    const struct json *id = any ? json_get(events->first, "id") : NULL;
-    if (!id || id->type != JSON_INT)
-        return err_set(err, ERR_INTERNAL, "event.list shows no event");
-    *ret = id->integer;
-    return 0;
+    int r = call(d, "event.list", buf_str(&params), a, &result, err);
+    const struct json *events = r == 0 ? json_get(result, "events") : NULL;
+    if (events && events->type == JSON_ARRAY && events->count)
+        *ret = member_int(events->first, "id", 0);
+    return r;
 }
 
-int demo_begin(struct demo *d, struct client *client, int64_t *ret_id, struct err *err)
+static int open_new(struct demo *d, struct arena *a, int64_t *ret_after, struct err *err)
+{
+    const struct json *result;
+    int64_t first = 0;
+    int r = call(d, "conversation.create", STR(CREATE), a, &result, err);
+    if (r < 0)
+        return r;
+    d->conversation = member_int(result, "conversation", 0);
+    r = first_id(d, a, &first, err);
+    *ret_after = first - 1;
+    return r;
+}
+
+int demo_begin(struct demo *d, struct client *client, int64_t *ret_after, struct err *err)
 {
     _cleanup_(arena_release) struct arena a = ARENA_INIT;
-    const struct json *result;
-    int r = client_call(client, "conversation.create", STR(CREATE), &a, &result, err);
-    if (r < 0)
-        return r;
-    const struct json *number = json_get(result, "conversation");
-    if (!number || number->type != JSON_INT)
-        return err_set(err, ERR_INTERNAL, "conversation.create answers no number");
-    *d = (struct demo){.client = client, .conversation = number->integer};
-    d->due_us = clock_mono_us() + (int64_t)script[0].pause_ms * 1000;
-    return first_id(d, &a, ret_id, err);
+    bool is_at_work = false;
+    *d = (struct demo){.client = client};
+    *ret_after = CLIENT_FROM_NOW;
+    int r = find_open(d, &a, err);
+    if (r == 0 && !d->conversation)
+        r = open_new(d, &a, ret_after, err);
+    if (r == 0)
+        r = has_work(d, &a, &is_at_work, err);
+    return r < 0 || is_at_work ? r : give_work(d, &a, err);
 }
 
-bool demo_is_over(const struct demo *d)
+int demo_see(struct demo *d, const struct json *event, struct err *err)
 {
-    return d->step == ARRAY_LEN(script);
-}
-
-int64_t demo_due_us(const struct demo *d)
-{
-    return d->due_us;
-}
-
-int demo_step(struct demo *d, struct err *err)
-{
-    _cleanup_(arena_release) struct arena a = ARENA_INIT;
-    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_MAX);
-    const struct json *result;
-    buf_addf(&params, "{\"conversation\":%lld,\"agentId\":\"%s\",%s}", (long long)d->conversation,
-             script[d->step].agent, script[d->step].members);
-    int r = client_call(d->client, script[d->step].method, buf_str(&params), &a, &result, err);
-    if (r < 0)
-        return r;
-    d->step++;
-    if (!demo_is_over(d))
-        d->due_us = clock_mono_us() + (int64_t)script[d->step].pause_ms * 1000;
-    return 0;
+    const struct json *payload = json_get(event, "payload"), *data = json_get(payload, "data");
+    bool is_end = member_int(event, "conversation", -1) == d->conversation &&
+                  str_is(member_text(payload, "kind"), "agent.task");
+    if (!is_end || str_is(member_text(data, "status"), "success"))
+        return 0;
+    struct arena a = ARENA_INIT;
+    int r = give_work(d, &a, err);
+    arena_release(&a);
+    return r;
 }

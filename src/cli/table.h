@@ -18,7 +18,7 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-enum { TABLE_COLUMNS_MAX = 8, TABLE_CELL_CHARS_MAX = 80 };
+enum { TABLE_COLUMNS_MAX = 9, TABLE_CELL_CHARS_MAX = 80 };
 
 struct table {
     size_t columns;

@@ -826,6 +826,16 @@ int process_may_live(struct work *w, const char *spawn_id, bool *ret, struct err
     return r;
 }
 
+int process_pid(struct work *w, const char *spawn_id, int64_t *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_PROCESS_GET);
+    query_text(q, 1, str_of(spawn_id));
+    int r = query_one(q, err);
+    *ret = r == STORE_ROW && query_is_null(q, 3) ? query_get_int(q, 1) : 0;
+    query_end(q);
+    return MIN(r, 0);
+}
+
 int process_joined(struct work *w, const struct agent *a, struct str spawn_id, struct err *err)
 {
     const struct machine *m = machine_find(w, str_of(a->machine));

@@ -71,6 +71,8 @@ int processes_alive(struct work *w, const struct machine *m, const struct str *a
                     struct err *err);
 /* Nobody has seen it end. False if there is no such process of ours. */
 int process_may_live(struct work *w, const char *spawn_id, bool *ret, struct err *err);
+/* Its number on its machine; 0: nobody has seen it, or it has ended. */
+int process_pid(struct work *w, const char *spawn_id, int64_t *ret, struct err *err);
 /* It has joined: with `ready = heartbeat` that is when its start is done. */
 int process_joined(struct work *w, const struct agent *a, struct str spawn_id, struct err *err);
 /* Its machine could not be asked for so long that what it has is given to others; the epoch fences

@@ -195,14 +195,19 @@ static int write_agent(struct method_context *c, const struct agent *a, struct j
         json_time(out, "since", a->view_ms);
     json_stringz(out, "kind", a->kind[0] ? a->kind : NULL);
     json_stringz(out, "machine", a->machine[0] ? a->machine : NULL);
+    int64_t pid = 0;
+    int r = a->spawn_id[0] ? process_pid(c->work, a->spawn_id, &pid, err) : 0;
     if (a->spawn_id[0]) {
         json_object(out, "process");
         json_stringz(out, "spawnId", a->spawn_id);
+        if (pid)
+            json_int(out, "pid", pid);
         if (a->process_ms)
             json_time(out, "since", a->process_ms);
         json_end(out);
     }
-    int r = participant_write(c->work, a, out, "participant", err);
+    if (r == 0)
+        r = participant_write(c->work, a, out, "participant", err);
     if (a->active_task)
         json_int(out, "task", a->active_task);
     json_int(out, "restarts", a->restarts);

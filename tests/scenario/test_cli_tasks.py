@@ -204,7 +204,8 @@ def test_ps_shows_who_is_there(s):
     reeve("wait-for-task", "--conversation", c, "--role", "a", data=s.data)
     join(s, d, "b", "me")
     table = rows(ok(s, "ps"))
-    eq(table[0], ["AGENT", "VIEW", "SINCE", "TASK", "MACHINE", "DESIRED", "RESTARTS", "KIND"])
+    eq(table[0], ["AGENT", "VIEW", "SINCE", "TASK", "MACHINE", "PID", "DESIRED",
+                  "RESTARTS", "KIND"])
     eq([(r[0], r[1], r[3]) for r in table[1:]],
        [(f"{c}:a", "working", "1"), (f"{d}:b", "waiting", "-")])
     eq(len(rows(ok(s, "ps", "--all"))), 5, "with those that do nothing")

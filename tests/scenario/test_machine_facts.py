@@ -2,8 +2,8 @@
 else's facts from being taken."""
 from crew import said, talk
 from fleet import edit_store, open_starts
-from reeve_test import eq, main
-from scripted_machine import CRASH, DEADLINE_MS, Machine, boot
+from reeve_test import check, eq, main
+from scripted_machine import CRASH, DEADLINE_MS, Machine, agent_of, boot
 from watch_model import advance, manual
 
 
@@ -75,6 +75,16 @@ def test_an_exit_is_shown_with_its_text_and_the_last_output(s):
     shown = s.call("agent.why", conversation=c, role="a")
     (told,) = [h["what"] for h in shown["history"] if h["rule"] == "agent.exited"]
     eq(told, f'the process of {c}:a has ended: killed: out of memory; its last words: "two"', "why")
+
+
+@manual()
+def test_who_lists_agents_is_told_the_process(s):
+    m, c, spawns = running(s, "a")
+    seen = agent_of(s, c)["process"]
+    eq((seen["spawnId"], seen["pid"]), (spawns["a"], 1000), "of one that runs")
+    m.exited(spawns["a"])
+    m.start_given()
+    check("pid" not in agent_of(s, c)["process"], "one that nobody has seen has none")
 
 
 @manual()

@@ -1,0 +1,13 @@
+#!/bin/sh
+# An agent in a few lines of shell: it waits for work, and lets work.sh do it. `reeve wait-for-task`
+# joins, claims, beats while work.sh runs, and hands in what it printed.
+DEMO_AGENT_PID=$$
+export DEMO_AGENT_PID
+echo "$REEVE_ROLE is here, process $$"
+while :; do
+    reeve wait-for-task --conversation "$REEVE_CONVERSATION" --role "$REEVE_ROLE" --exec sh work.sh
+    case $? in
+        0 | 1) ;;     # done, or failed, or taken away: on to the next
+        *) exit 0 ;;  # told to stop, superseded, or the conversation has ended
+    esac
+done
