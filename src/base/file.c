@@ -17,7 +17,7 @@ int file_error(struct err *err, const char *what, const char *path)
     return err_set(err, ERR_IO, "cannot %s %.160s: %s", what, path, strerror(errno));
 }
 
-static int read_all(int fd, struct buf *ret)
+int file_read_fd(int fd, struct buf *ret)
 {
     for (;;) {
         char *room = buf_reserve(ret, READ_BYTES);
@@ -37,7 +37,7 @@ int file_read(const char *path, struct buf *ret)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return -errno;
-    int r = read_all(fd, ret);
+    int r = file_read_fd(fd, ret);
     close(fd);
     return r;
 }

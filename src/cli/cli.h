@@ -46,8 +46,9 @@ struct verb_option {
         .name = NULL \
     }
 
-/* VERB_CLIENT: takes --data, --server and --token-file. VERB_JSON: takes --json. */
-enum { VERB_CLIENT = 1, VERB_JSON = 2 };
+/* VERB_CLIENT: takes --data, --server and --token-file. VERB_JSON: takes --json. VERB_HIDDEN: not
+ * in the overview, because people have no use for it. */
+enum { VERB_CLIENT = 1, VERB_JSON = 2, VERB_HIDDEN = 4 };
 
 struct verb {
     const char *name;     /* one word, or two: "conversation create" */

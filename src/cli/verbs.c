@@ -76,6 +76,7 @@ const struct verb *const cli_verbs[] = {
     &verb_config_check,
     &verb_version,
     &verb_help,
+    &verb_shim,
     NULL,
 };
 

@@ -38,6 +38,7 @@ extern const struct verb verb_help;
 extern const struct verb verb_ps;
 extern const struct verb verb_rpc;
 extern const struct verb verb_send;
+extern const struct verb verb_shim;
 extern const struct verb verb_task_cancel;
 extern const struct verb verb_task_claim;
 extern const struct verb verb_task_complete;

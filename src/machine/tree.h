@@ -10,16 +10,27 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "machine/record.h"
 
 /* "the boot": /proc/sys/kernel/random/boot_id. */
 int tree_boot_id(char ret[BOOT_ID_BYTES], struct err *err);
+/* What /proc/PID/stat says; -ERR_NOT_FOUND if there is none. A zombie has one, and is not alive. */
+struct process_stat {
+    pid_t parent;
+    int64_t start_time; /* as in struct process_id */
+    bool is_alive;
+};
+int tree_stat(pid_t pid, struct process_stat *ret);
 /* ERR_NOT_FOUND if there is no such process; a zombie is none (L34). */
 int tree_process_id(pid_t pid, struct process_id *ret, struct err *err);
 /* A pidfd of exactly this process, or -1: it has ended. */
 int tree_open(const struct process_id *p);
+/* Is it this process, or does it descend from it? */
+bool tree_is_ours(pid_t pid);
 
 /* SIGKILL to every descendant of this process, found from its children down. True if there was
  * any. Call, reap, and call again until there is no child left: what was forked meanwhile has come
