@@ -100,5 +100,8 @@ enum { VERB_TABLES = 4 };
 size_t verb_tables(const struct verb *verb, const struct verb_option *ret[VERB_TABLES]);
 const struct verb_option *verb_option_find(const struct verb *verb, struct str name);
 
+/* What --log-level says, if it was given. */
+void cli_set_log_level(const struct cli_args *args);
+
 /* --data, or $XDG_STATE_HOME/reeve, or ~/.local/state/reeve. The caller frees. */
 int cli_data_folder(const struct cli_args *args, char **ret, struct err *err);
