@@ -9,8 +9,8 @@ PREFIX ?= /usr/local
 
 .PHONY: all help up check check-quick asan tsan clang bench fuzz docs format install clean
 
-all: build/build.ninja ## build/reeve, libreeve, the example
-	@ninja -C build reeve libreeve.a example-worker layers.stamp
+all: build/build.ninja ## build/reeve, build/reeve-shim, libreeve, the example
+	@ninja -C build reeve reeve-shim libreeve.a example-worker layers.stamp
 
 build/build.ninja:
 	@$(MESON) setup build -Dwerror=$(WERROR) --prefix=$(PREFIX) >/dev/null
@@ -58,7 +58,7 @@ format: ## clang-format over all C
 
 install: ## DESTDIR and PREFIX are honoured
 	@$(MESON) setup $$(test -e build/build.ninja && echo --reconfigure) build --prefix="$(PREFIX)" >/dev/null
-	@ninja -C build reeve
+	@ninja -C build reeve reeve-shim
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C build --no-rebuild
 
 clean:

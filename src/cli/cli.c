@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/macro.h"
 #include "base/mem.h"
+#include "base/names.h"
 #include "cli/suggest.h"
 #include "client/endpoint.h"
 
@@ -289,6 +291,16 @@ int cli_conversation(const char *word, int64_t *ret, struct err *err)
         return err_set(err, ERR_USAGE, "a conversation is a number, not '%s'", word);
     *ret = value;
     return 0;
+}
+
+void cli_set_log_level(const struct cli_args *args)
+{
+    static const char *const names[] = {
+        [LOG_DEBUG] = "debug", [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error"};
+    const char *given = cli_value(args, "log-level");
+    int level = given ? names_find(names, ARRAY_LEN(names), str_of(given)) : -1;
+    if (level >= 0)
+        log_set_level((enum log_level)level);
 }
 
 int cli_data_folder(const struct cli_args *args, char **ret, struct err *err)

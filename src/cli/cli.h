@@ -46,8 +46,9 @@ struct verb_option {
         .name = NULL \
     }
 
-/* VERB_CLIENT: takes --data, --server and --token-file. VERB_JSON: takes --json. */
-enum { VERB_CLIENT = 1, VERB_JSON = 2 };
+/* VERB_CLIENT: takes --data, --server and --token-file. VERB_JSON: takes --json. VERB_HIDDEN: not
+ * in the overview, because people have no use for it. */
+enum { VERB_CLIENT = 1, VERB_JSON = 2, VERB_HIDDEN = 4 };
 
 struct verb {
     const char *name;     /* one word, or two: "conversation create" */
@@ -98,6 +99,9 @@ int cli_conversation(const char *word, int64_t *ret, struct err *err);
 enum { VERB_TABLES = 4 };
 size_t verb_tables(const struct verb *verb, const struct verb_option *ret[VERB_TABLES]);
 const struct verb_option *verb_option_find(const struct verb *verb, struct str name);
+
+/* What --log-level says, if it was given. */
+void cli_set_log_level(const struct cli_args *args);
 
 /* --data, or $XDG_STATE_HOME/reeve, or ~/.local/state/reeve. The caller frees. */
 int cli_data_folder(const struct cli_args *args, char **ret, struct err *err);

@@ -2,20 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "server/server.h"
-
-static void set_log_level(const char *name)
-{
-    static const char *const names[] = {
-        [LOG_DEBUG] = "debug", [LOG_INFO] = "info", [LOG_WARN] = "warn", [LOG_ERROR] = "error"};
-    for (size_t i = 0; name && i < ARRAY_LEN(names); i++)
-        if (strcmp(name, names[i]) == 0)
-            log_set_level((enum log_level)i);
-}
 
 static int read_options(const struct cli_args *args, struct options *ret, struct err *err)
 {
@@ -65,7 +55,7 @@ int cmd_serve(const struct cli_args *args, struct err *err)
         .allowed_host_count = read_hosts(args, hosts),
         .version = REEVE_VERSION,
     };
-    set_log_level(cli_value(args, "log-level"));
+    cli_set_log_level(args);
     int r = check_backends(args, err);
     if (r == 0)
         r = read_options(args, &config.options, err);

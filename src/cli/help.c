@@ -112,7 +112,8 @@ void help_write_overview(struct buf *out)
 {
     buf_addf(out, "usage: reeve VERB [OPTIONS]\n\n%s\n\nverbs:\n", purpose);
     for (const struct verb *const *v = cli_verbs; *v; v++)
-        add_summary(out, *v);
+        if (!((*v)->flags & VERB_HIDDEN))
+            add_summary(out, *v);
     buf_addf(out, "\n%s\n\nexit status:\n", finding);
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
         buf_addf(out, "  %-4s%s\n", statuses[i].status, statuses[i].meaning);

@@ -173,14 +173,66 @@ static void add_trace(struct buf *out, const struct json *payload)
     }
 }
 
+/* How system events are told; {member} is one of their data. What is not listed, or lacks a member,
+ * is shown as it is. */
+static const struct {
+    const char *kind, *text;
+} tellings[] = {
+    {"agent.state", "{agent} is {status} ({reason})"},
+    {"agent.task", "task {task} of {agent}: {status} ({reason}), attempt {attempt}"},
+    {"agent.exited", "the process of {agent} has ended: {text}"},
+    {"agent.force_terminated", "task {task} of {agent} was ended: {reason}, by {rule}"},
+    {"machine.registered", "machine {machine} is here"},
+    {"machine.online", "machine {machine} is back"},
+    {"machine.offline", "machine {machine} is silent for {ttlMs} ms"},
+    {"watch.task.orphaned", "task {task} of {agent} is taken back, {attempts} attempts lost"},
+    {"watch.task.acknowledged", "task {task} of {agent} is taken back, {attempts} attempts lost"},
+    {"watch.task.unattended", "task {task} waits and nobody is there for {agent}"},
+    {"watch.participant.expire", "nobody listens for {agent} since {lastSeenAt}"},
+    {"watch.command.expired", "{type} of {agent} was not confirmed within {limit} ms"},
+    {"watch.agent.exited", "{agent} is started again after {limit} ms"},
+};
+
+static bool add_member(struct buf *out, const struct json *data, struct str name)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%.*s", STR_ARG(name));
+    const struct json *v = json_get(data, key);
+    if (!v || (v->type != JSON_STRING && v->type != JSON_INT))
+        return false;
+    print_clean(out, v->type == JSON_STRING ? v->string : v->span, PRINT_TEXT_CHARS_MAX);
+    return true;
+}
+
+static bool add_telling(struct buf *out, const char *text, const struct json *data)
+{
+    size_t before = out->len;
+    while (*text) {
+        const char *end = *text == '{' ? strchr(text, '}') : NULL;
+        if (!end) {
+            buf_addc(out, *text++);
+        } else if (add_member(out, data, (struct str){text + 1, (size_t)(end - text - 1)})) {
+            text = end + 1;
+        } else {
+            buf_truncate(out, before);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void add_system(struct buf *out, const struct json *payload)
 {
-    print_clean(out, member_text(payload, "kind"), PRINT_TEXT_CHARS_MAX);
+    struct str kind = member_text(payload, "kind");
     const struct json *data = json_get(payload, "data");
-    if (data) {
-        buf_addc(out, ' ');
-        add_json_cut(out, data);
-    }
+    print_clean(out, kind, PRINT_TEXT_CHARS_MAX);
+    if (!data)
+        return;
+    buf_addc(out, ' ');
+    for (size_t i = 0; i < ARRAY_LEN(tellings); i++)
+        if (str_is(kind, tellings[i].kind) && add_telling(out, tellings[i].text, data))
+            return;
+    add_json_cut(out, data);
 }
 
 void print_event(struct buf *out, const struct json *event)

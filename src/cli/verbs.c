@@ -45,6 +45,8 @@ static const struct verb verb_serve = {
 const struct verb *const cli_verbs[] = {
     &verb_up,
     &verb_serve,
+    &verb_machine,
+    &verb_down,
     &verb_conversation_create,
     &verb_conversation_show,
     &verb_conversation_list,
@@ -77,6 +79,7 @@ const struct verb *const cli_verbs[] = {
     &verb_config_check,
     &verb_version,
     &verb_help,
+    &verb_shim,
     NULL,
 };
 

@@ -15,12 +15,13 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/macro.h"
 #include "base/mem.h"
 #include "base/str.h"
 
-enum { FILE_BYTES_MAX = 16 * 1024, READ_BYTES = 4096 };
+enum { FILE_BYTES_MAX = 16 * 1024 };
 
 struct endpoint_source endpoint_source_of_environment(void)
 {
@@ -52,32 +53,6 @@ int endpoint_data_folder(const struct endpoint_source *source, char **ret, struc
     return 0;
 }
 
-/* 0, or a negative errno; EFBIG over the cap. */
-static int read_small_file(const char *path, struct buf *ret)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
-    int r = 0;
-    for (;;) {
-        char *room = buf_reserve(ret, READ_BYTES);
-        if (!room) {
-            r = -EFBIG;
-            break;
-        }
-        ssize_t n = read(fd, room, READ_BYTES);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            r = n < 0 ? -errno : 0;
-            break;
-        }
-        buf_grown(ret, (size_t)n);
-    }
-    close(fd);
-    return r;
-}
-
 /* RFC 6750 allows fewer characters still; what matters here is: no blanks, no control characters.
  */
 static bool is_visible(struct str s)
@@ -106,7 +81,7 @@ static int take_token(struct str token, const char *from, char **ret, struct err
 static int read_token(const char *path, char **ret, struct err *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(FILE_BYTES_MAX);
-    int r = read_small_file(path, &b);
+    int r = file_read(path, &b);
     if (r < 0)
         return err_set(err, ERR_UNAUTHENTICATED, "cannot read the token: %s: %s", path,
                        strerror(-r));
@@ -140,7 +115,7 @@ static int read_server_json(struct arena *a, const char *path, char **ret_url, i
                             struct err *err)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(FILE_BYTES_MAX);
-    int r = read_small_file(path, &b);
+    int r = file_read(path, &b);
     if (r < 0)
         return err_set(err, ERR_NO_SERVER, "no server has left its address in %s: %s", path,
                        strerror(-r));

@@ -12,7 +12,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-int folder_prepare(const char *path, struct err *err); /* makes it, with parents, 0700 */
 int folder_operator_token(const char *path, struct buf *ret, struct err *err);
 int folder_write_server(const char *path, const char *url, struct err *err);
 void folder_remove_server(const char *path);

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fail_point.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/mem.h"
@@ -418,7 +419,7 @@ static int start(struct server *s, struct err *err)
     if (r == 0)
         r = fail_point_set(getenv("REEVE_FAIL_POINT"), err);
     if (r == 0)
-        r = folder_prepare(s->config->data_folder, err);
+        r = file_make_folder(s->config->data_folder, err);
     if (r == 0)
         r = loop_new(&s->loop, err);
     if (r == 0)

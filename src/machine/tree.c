@@ -1,0 +1,223 @@
+/*
+ * tree.c: see tree.h.
+ *
+ * Nothing here remembers a process from one call to the next: /proc is read anew each time.
+ *
+ * Descendants are found level by level, and a pidfd is held on each while its children are looked
+ * at. That makes the proof whole: a process is signalled if, after its own pidfd was opened, its
+ * parent was the one we hold, and the one we hold was not yet reaped after that. On the way down
+ * each is stopped, so that it forks no more while its children are ended; on the way up each is
+ * killed. Whatever escapes this (it forked between two reads) is orphaned by it, so it is a child
+ * of the subreaper in the next call.
+ *
+ * A process whose first thread has ended while others run looks like a zombie. It is none, and is
+ * not taken for one: it is told apart by its count of threads.
+ *
+ * Needs /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN, which distributions set). Killing by
+ * group or by walking all of /proc was rejected: the first misses whoever called setsid(), the
+ * second costs each of a thousand shims a look at every process of the host.
+ */
+#include "machine/tree.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "machine/shim.h"
+
+enum {
+    PATH_BYTES = 64,
+    DEPTH_MAX = 64,                    /* each level holds a descriptor */
+    ENVIRONMENT_BYTES_MAX = 8 << 20,   /* the kernel's own limit is lower */
+    CHILDREN_BYTES_MAX = 8 * (4 << 20) /* of a thread: as many as there can be pids */
+};
+
+/* ---- who is it ---- */
+
+int tree_boot_id(char ret[BOOT_ID_BYTES], struct err *err)
+{
+    static const char path[] = "/proc/sys/kernel/random/boot_id";
+    _cleanup_buf_ struct buf text = BUF_INIT(4096 * 2);
+    int r = file_read(path, &text);
+    if (r < 0 || text.len < BOOT_ID_BYTES - 1)
+        return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(-r));
+    memcpy(ret, text.data, BOOT_ID_BYTES - 1);
+    ret[BOOT_ID_BYTES - 1] = '\0';
+    return 0;
+}
+
+int tree_stat(pid_t pid, struct process_stat *ret)
+{
+    char path[PATH_BYTES], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -ERR_NOT_FOUND;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return -ERR_NOT_FOUND; /* it was reaped in between */
+    text[n] = '\0';
+    /* A program can put blanks and brackets into its name; the last bracket ends it. */
+    const char *rest = strrchr(text, ')');
+    char state;
+    int parent, threads;
+    long long start_time;
+    if (!rest || sscanf(rest + 1,
+                        " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d"
+                        " %lld",
+                        &state, &parent, &threads, &start_time) != 4)
+        return -ERR_NOT_FOUND;
+    *ret = (struct process_stat){
+        .parent = parent,
+        .start_time = start_time,
+        .is_alive = (state != 'Z' && state != 'X') || threads > 1,
+    };
+    return 0;
+}
+
+int tree_process_id(pid_t pid, struct process_id *ret, struct err *err)
+{
+    struct process_stat stat;
+    if (tree_stat(pid, &stat) < 0 || !stat.is_alive)
+        return err_set(err, ERR_NOT_FOUND, "there is no process %d", (int)pid);
+    *ret = (struct process_id){.pid = pid, .start_time = stat.start_time};
+    return 0;
+}
+
+int tree_open(const struct process_id *p)
+{
+    struct process_stat now;
+    int fd = p->pid > 0 ? pidfd_open(p->pid, 0) : -1;
+    if (fd < 0)
+        return -1;
+    if (tree_stat(p->pid, &now) == 0 && now.is_alive && now.start_time == p->start_time)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+bool tree_is_ours(pid_t pid)
+{
+    struct process_stat stat;
+    for (unsigned i = 0; pid > 1 && i < 4096; i++, pid = stat.parent) {
+        if (pid == getpid())
+            return true;
+        if (tree_stat(pid, &stat) < 0)
+            return false;
+    }
+    return false;
+}
+
+/* ---- descendants ---- */
+
+static bool kill_children_of(pid_t pid, int fd, unsigned depth);
+
+/* After this, what the pidfd was opened for is known to have had its pid all the time. */
+static bool is_still_there(int fd)
+{
+    return pidfd_send_signal(fd, 0, NULL, 0) == 0;
+}
+
+/* `parent_fd` is -1 if we are the parent: our own children keep their pids until we reap them. */
+static bool kill_child(pid_t pid, pid_t parent, int parent_fd, unsigned depth)
+{
+    struct process_stat stat;
+    int fd = pidfd_open(pid, 0);
+    if (fd < 0)
+        return false;
+    bool is_child = tree_stat(pid, &stat) == 0 && stat.parent == parent &&
+                    (parent_fd < 0 || is_still_there(parent_fd));
+    if (is_child) {
+        pidfd_send_signal(fd, SIGSTOP, NULL, 0);
+        if (depth < DEPTH_MAX)
+            kill_children_of(pid, fd, depth + 1);
+        pidfd_send_signal(fd, SIGKILL, NULL, 0);
+    }
+    close(fd);
+    return is_child;
+}
+
+/* A child belongs to the thread that made it. */
+static bool kill_children_of_thread(pid_t pid, int fd, const char *thread, unsigned depth)
+{
+    char path[PATH_BYTES];
+    _cleanup_buf_ struct buf text = BUF_INIT(CHILDREN_BYTES_MAX);
+    bool is_any = false;
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, thread);
+    if (file_read(path, &text) < 0 || !text.len)
+        return false;
+    for (char *p = text.data, *end;; p = end) {
+        pid_t child = (pid_t)strtol(p, &end, 10);
+        if (end == p)
+            return is_any;
+        is_any |= kill_child(child, pid, fd, depth);
+    }
+}
+
+static bool kill_children_of(pid_t pid, int fd, unsigned depth)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    bool is_any = false;
+    for (struct dirent *e; threads && (e = readdir(threads));)
+        if (isdigit((unsigned char)e->d_name[0]))
+            is_any |= kill_children_of_thread(pid, fd, e->d_name, depth);
+    if (threads)
+        closedir(threads);
+    return is_any;
+}
+
+bool tree_kill_descendants(void)
+{
+    return kill_children_of(getpid(), -1, 0);
+}
+
+/* ---- by the mark ---- */
+
+static bool has_mark(pid_t pid, struct str mark)
+{
+    char path[PATH_BYTES];
+    _cleanup_buf_ struct buf text = BUF_INIT(ENVIRONMENT_BYTES_MAX);
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    if (file_read(path, &text) < 0)
+        return false; /* gone, or somebody else's */
+    for (size_t i = 0; i < text.len; i += strlen(text.data + i) + 1)
+        if (str_is(mark, text.data + i))
+            return true;
+    return false;
+}
+
+static bool kill_if_marked(pid_t pid, struct str mark)
+{
+    int fd = pid == getpid() ? -1 : pidfd_open(pid, 0);
+    bool is_marked = fd >= 0 && has_mark(pid, mark);
+    if (is_marked)
+        pidfd_send_signal(fd, SIGKILL, NULL, 0);
+    if (fd >= 0)
+        close(fd);
+    return is_marked;
+}
+
+bool tree_kill_marked(const char *spawn_id)
+{
+    _cleanup_free_ char *mark = mem_printf(SHIM_MARK "=%s", spawn_id);
+    DIR *processes = opendir("/proc");
+    bool is_any = false;
+    for (struct dirent *e; processes && (e = readdir(processes));)
+        if (isdigit((unsigned char)e->d_name[0]))
+            is_any |= kill_if_marked((pid_t)atoi(e->d_name), str_of(mark));
+    if (processes)
+        closedir(processes);
+    return is_any;
+}

@@ -1,0 +1,120 @@
+"""`reeve up`, as a newcomer runs it: server, machine and three demo agents, real processes all."""
+import json
+import os
+import signal
+import subprocess
+
+from reeve_test import BIN, Client, check, die_with_parent, eq, folder, main, wait_for
+
+ROLES = ("planner", "builder", "checker")
+
+
+class Up:
+    def __init__(self, *args):
+        self.data = os.path.join(folder(), "up")
+        self.out = os.path.join(folder(), "out")
+        with open(self.out, "ab") as out:
+            self.process = subprocess.Popen(
+                [BIN, "up", "--data", self.data, "--listen", "127.0.0.1:0", *args],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_parent)
+        where = wait_for(self.ready, "a server")
+        self.url = where["url"]
+        with open(os.path.join(self.data, "operator.token")) as f:
+            self.client = Client(int(self.url.rpartition(":")[2]), f.read().strip())
+
+    def ready(self):
+        check(self.process.poll() is None, self.said())
+        try:
+            with open(os.path.join(self.data, "server.json")) as f:
+                return json.load(f)
+        except FileNotFoundError:
+            return None
+
+    def said(self):
+        with open(self.out, errors="replace") as f:
+            return f.read()
+
+    def agents(self):
+        return {a["role"]: a for a in self.client.call("agent.list")["agents"]}
+
+    def ended(self, status="completed"):
+        return self.client.call("task.list", status=status)["tasks"]
+
+    def stop(self):
+        """Ctrl-C; nothing of it is left."""
+        self.process.send_signal(signal.SIGINT)
+        eq(self.process.wait(60), 0, f"exit status of up, which said\n{self.said()}\n")
+        eq(processes_of(self.url), [], "processes that it leaves behind")
+
+
+def processes_of(url):
+    """Those that agents of this server are, or have started, by their environment."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                if f"REEVE_URL={url}".encode() in f.read().split(b"\0"):
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+def at_work(up, role):
+    """The agent with its process and task, once it has both."""
+    def look():
+        a = up.agents().get(role, {})
+        return a if a.get("task") and a["view"] == "working" and a["process"].get("pid") else None
+    return wait_for(look, f"{role} at work", 60)
+
+
+def test_three_agents_hand_each_other_work_and_ctrl_c_leaves_nothing():
+    up = Up()
+    wait_for(lambda: {t["role"] for t in up.ended()} == set(ROLES), "a task of each is done", 60)
+    eq(sorted(up.agents()), sorted(ROLES), "agents")
+    for words in ("reeve is up at", "ps", "why 1:builder", "logs -f 1:builder", "Ctrl-C stops it"):
+        check(words in up.said(), f"it tells {words!r}")
+    up.stop()
+
+
+def test_one_that_is_killed_comes_back_with_its_task_and_the_reason():
+    up = Up()
+    before = at_work(up, "builder")
+    os.kill(before["process"]["pid"], signal.SIGKILL)
+
+    def is_back():
+        a = up.agents()["builder"]
+        return a["restarts"] and a["process"].get("pid") not in (None, before["process"]["pid"])
+    wait_for(is_back, "another process", 60)
+    wait_for(lambda: before["task"] in [t["task"] for t in up.ended()], "its task is done", 60)
+    task = up.client.call("task.get", task=before["task"])["task"]
+    eq(task["attempts"], 1, "attempts that were lost")
+    history = up.client.call("agent.why", conversation=1, role="builder")["history"]
+    check(any("killed by signal 9" in h["what"] for h in history), f"why: {history}")
+    up.stop()
+
+
+def test_what_was_begun_goes_on_after_up_is_started_again():
+    up = Up()
+    wait_for(up.ended, "work", 60)
+    up.stop()
+    up = Up()
+    count = len(up.ended())
+    wait_for(lambda: len(up.ended()) > count, "the same conversation goes on", 60)
+    eq({a["conversation"] for a in up.agents().values()}, {1}, "conversation")
+    up.stop()
+
+
+def test_without_the_demo_there_is_a_machine_that_runs_what_it_is_told():
+    config = os.path.join(folder(), "kinds.conf")
+    with open(config, "w") as f:
+        f.write('kind sleeper {\n    argv = {"sleep", "1000"}\n    stop_grace = "1s"\n}\n')
+    up = Up("--config", config)
+    up.client.call("conversation.create",
+                   agents=[{"role": "a", "kind": "sleeper", "desired": "running"}])
+    wait_for(lambda: up.agents()["a"]["view"] == "running", "its process", 60)
+    eq(len(processes_of(up.url)), 1, "the sleeper")
+    up.stop()
+
+
+main(seconds=150)
