@@ -289,7 +289,8 @@ void agent_edit(struct work *w, struct agent *a)
 }
 
 /* To the conversation's log; to the server's if that has ended. */
-static int append_state(struct work *w, const struct agent *a, const char *reason, struct err *err)
+static int append_state(struct work *w, const struct agent *a, const char *reason,
+                        const char *error, struct err *err)
 {
     struct head *h;
     int r = head_get(w, a->conversation, &h, err);
@@ -298,9 +299,10 @@ static int append_state(struct work *w, const struct agent *a, const char *reaso
     int64_t log = h->status == CONVERSATION_COMPLETED ? 0 : a->conversation;
     struct str data = arena_printf(&w->arena,
                                    "{\"agent\":\"%lld:%s\",\"conversation\":%lld,\"status\":\"%s\","
-                                   "\"reason\":\"%s\",\"epoch\":%lld}",
+                                   "\"reason\":\"%s\"%s%s%s,\"epoch\":%lld}",
                                    (long long)a->conversation, a->role, (long long)a->conversation,
-                                   view_names[a->view], reason, (long long)a->turn_epoch);
+                                   view_names[a->view], reason, error ? ",\"error\":\"" : "",
+                                   error ? error : "", error ? "\"" : "", (long long)a->turn_epoch);
     struct event e;
     r = append_system(w, log, "system-lifecycle", "agent.state", data, NULL, &e, err);
     return r < 0 ? r : work_note_move(w, a->conversation, &e, "lifecycle", err);
@@ -370,7 +372,9 @@ int agents_touch(struct work *w, int64_t conversation, struct err *err)
     return r;
 }
 
-int agent_store(struct work *w, struct agent *a, const char *reason, struct err *err)
+/* error: of a task that a rule has ended; NULL: none. */
+static int store_agent(struct work *w, struct agent *a, const char *reason, const char *error,
+                       struct err *err)
 {
     enum agent_view view;
     int r = project(w, a, &view, err);
@@ -381,7 +385,18 @@ int agent_store(struct work *w, struct agent *a, const char *reason, struct err 
     if (changes)
         a->view_ms = w->now_ms;
     r = write_row(w, a, err);
-    return r < 0 || !changes ? r : append_state(w, a, reason, err);
+    return r < 0 || !(changes || error) ? r : append_state(w, a, reason, error, err);
+}
+
+int agent_store(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    return store_agent(w, a, reason, NULL, err);
+}
+
+int agent_store_ended(struct work *w, struct agent *a, const char *reason, const char *error,
+                      struct err *err)
+{
+    return store_agent(w, a, reason, error, err);
 }
 
 int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err)
