@@ -9,114 +9,9 @@
 #include "base/macro.h"
 #include "cli/agent_name.h"
 #include "cli/connect.h"
-#include "cli/input.h"
 #include "cli/print.h"
+#include "cli/task_call.h"
 #include "cli/verbs.h"
-
-/* ---- the call ---- */
-
-static void write_task(struct buf *out, const struct json *task)
-{
-    struct str held = member_text(task, "held");
-    buf_addf(out, "task %lld %lld:", (long long)member_int(task, "task", -1),
-             (long long)member_int(task, "conversation", -1));
-    print_clean(out, member_text(task, "role"), PRINT_TEXT_CHARS_MAX);
-    buf_addc(out, ' ');
-    print_clean(out, member_text(task, "status"), PRINT_TEXT_CHARS_MAX);
-    buf_addf(out, " epoch=%lld attempts=%lld", (long long)member_int(task, "epoch", -1),
-             (long long)member_int(task, "attempts", -1));
-    if (held.n) {
-        buf_addz(out, " held=");
-        print_clean(out, held, PRINT_TEXT_CHARS_MAX);
-    }
-    buf_addc(out, '\n');
-}
-
-/* Calls, and prints the answer: its task, or for task.progress how long the claim lasts. */
-static int finish(const struct cli_args *args, const char *method, const struct buf *params,
-                  struct err *err)
-{
-    _cleanup_(arena_release) struct arena a = ARENA_INIT;
-    _cleanup_buf_ struct buf out = BUF_INIT(PRINT_BYTES_MAX);
-    const struct json *result;
-    int r = cli_call(args, method, params, &a, &result, err);
-    if (r < 0)
-        return r;
-    if (cli_flag(args, "json"))
-        return print_result(result, err);
-    const struct json *task = json_get(result, "task");
-    if (task && task->type == JSON_OBJECT) {
-        write_task(&out, task);
-    } else {
-        buf_addz(&out, "active until ");
-        print_clean(&out, member_text(result, "activeUntil"), PRINT_TEXT_CHARS_MAX);
-        buf_addc(&out, '\n');
-    }
-    return print_flush(&out, err);
-}
-
-/* ---- params ---- */
-
-/* TASK and, if the verb has it, --epoch; the object is left open. */
-static int begin(struct json_out *w, const struct cli_args *args, bool has_epoch, struct err *err)
-{
-    int64_t task, epoch = 0;
-    if (!str_to_int(str_of(args->words[0]), &task) || task < 1)
-        return err_set(err, ERR_USAGE, "'%s' is no number of a task", args->words[0]);
-    if (has_epoch && cli_int(args, "epoch", 0, &epoch, err) < 0)
-        return -ERR_USAGE;
-    json_object(w, NULL);
-    json_int(w, "task", task);
-    if (has_epoch)
-        json_int(w, "epoch", epoch);
-    return 0;
-}
-
-static void add_option(struct json_out *w, const struct cli_args *args, const char *option,
-                       const char *param)
-{
-    const char *value = cli_value(args, option);
-    if (value)
-        json_stringz(w, param, value);
-}
-
-static int add_json(struct json_out *w, const struct cli_args *args, const char *option,
-                    const char *param, struct err *err)
-{
-    _cleanup_(arena_release) struct arena a = ARENA_INIT;
-    const char *text = cli_value(args, option);
-    const struct json *value;
-    if (!text)
-        return 0;
-    int r = input_json(&a, str_of(text), option, &value, err);
-    if (r == 0)
-        json_value(w, param, value);
-    return r;
-}
-
-/* A word as a JSON string ("-": standard input), or the option's JSON; not both. */
-static int add_text_or_json(struct json_out *w, const struct cli_args *args, size_t word,
-                            const char *option, const char *param, struct err *err)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(INPUT_BYTES_MAX);
-    if (args->word_count <= word)
-        return add_json(w, args, option, param, err);
-    if (cli_value(args, option))
-        return err_set(err, ERR_USAGE, "a text and --%s say two things; give one of them", option);
-    int r = input_text(args->words[word], &text, err);
-    if (r == 0)
-        json_string(w, param, buf_str(&text));
-    return r;
-}
-
-static int end(const struct cli_args *args, const char *method, struct json_out *w, int r,
-               struct err *err)
-{
-    if (r < 0)
-        return r;
-    json_end(w);
-    return finish(args, method, w->buf, err);
-}
 
 /* ---- the verbs ---- */
 
@@ -131,10 +26,10 @@ static int run_create(const struct cli_args *args, struct err *err)
     if (r < 0)
         return r;
     agent_name_write(&name, &w);
-    r = add_text_or_json(&w, args, 1, "content", "content", err);
-    add_option(&w, args, "channel", "channel");
-    add_option(&w, args, "key", "idempotencyKey");
-    return end(args, "task.create", &w, r, err);
+    r = task_call_add_text_or_json(&w, args, 1, "content", "content", err);
+    task_call_add(&w, args, "channel", "channel");
+    task_call_add(&w, args, "key", "idempotencyKey");
+    return task_call_end(args, "task.create", &w, r, NULL, err);
 }
 
 static int run_claim(const struct cli_args *args, struct err *err)
@@ -155,26 +50,26 @@ static int run_claim(const struct cli_args *args, struct err *err)
         json_int(&w, "task", task);
     if (cli_flag(args, "unattended"))
         json_bool(&w, "unattended", true);
-    return end(args, "task.claim", &w, 0, err);
+    return task_call_end(args, "task.claim", &w, 0, NULL, err);
 }
 
 static int run_start(const struct cli_args *args, struct err *err)
 {
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    return end(args, "task.start", &w, begin(&w, args, true, err), err);
+    return task_call_end(args, "task.start", &w, task_call_begin(&w, args, true, err), NULL, err);
 }
 
 static int run_progress(const struct cli_args *args, struct err *err)
 {
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    int r = begin(&w, args, true, err);
+    int r = task_call_begin(&w, args, true, err);
     if (r == 0)
-        r = add_json(&w, args, "progress", "progress", err);
+        r = task_call_add_json(&w, args, "progress", "progress", err);
     if (r == 0)
-        add_option(&w, args, "note", "note");
-    return end(args, "task.progress", &w, r, err);
+        task_call_add(&w, args, "note", "note");
+    return task_call_end(args, "task.progress", &w, r, NULL, err);
 }
 
 static int add_handoff(struct json_out *w, const struct cli_args *args, struct err *err)
@@ -186,7 +81,7 @@ static int add_handoff(struct json_out *w, const struct cli_args *args, struct e
         return err_set(err, ERR_USAGE, "--hand-off and --hand-off-content go together");
     json_object(w, "handoff");
     json_stringz(w, "role", role);
-    int r = add_json(w, args, "hand-off-content", "content", err);
+    int r = task_call_add_json(w, args, "hand-off-content", "content", err);
     json_end(w);
     return r;
 }
@@ -195,32 +90,32 @@ static int run_complete(const struct cli_args *args, struct err *err)
 {
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    int r = begin(&w, args, true, err);
+    int r = task_call_begin(&w, args, true, err);
     if (r == 0)
-        r = add_text_or_json(&w, args, 1, "deliverable", "deliverable", err);
+        r = task_call_add_text_or_json(&w, args, 1, "deliverable", "deliverable", err);
     if (r == 0)
         r = add_handoff(&w, args, err);
-    return end(args, "task.complete", &w, r, err);
+    return task_call_end(args, "task.complete", &w, r, NULL, err);
 }
 
 static int run_fail(const struct cli_args *args, struct err *err)
 {
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    int r = begin(&w, args, true, err);
+    int r = task_call_begin(&w, args, true, err);
     if (r == 0)
         json_stringz(&w, "reason", args->words[1]);
-    return end(args, "task.fail", &w, r, err);
+    return task_call_end(args, "task.fail", &w, r, NULL, err);
 }
 
 static int run_cancel(const struct cli_args *args, struct err *err)
 {
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    int r = begin(&w, args, false, err);
+    int r = task_call_begin(&w, args, false, err);
     if (r == 0)
         json_stringz(&w, "reason", args->words[1]);
-    return end(args, "task.cancel", &w, r, err);
+    return task_call_end(args, "task.cancel", &w, r, NULL, err);
 }
 
 /* ---- showing ---- */
@@ -253,7 +148,7 @@ static void show_task(struct buf *out, const struct json *task)
                  {"claimed", "acknowledgedAt"}, {"started", "startedAt"},
                  {"ended", "completedAt"}};
     _cleanup_buf_ struct buf content = BUF_INIT(PRINT_BYTES_MAX);
-    write_task(out, task);
+    task_call_write(out, task);
     json_write_value(&content, json_get(task, "content"));
     show_text(out, "content", buf_str(&content));
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
@@ -267,7 +162,7 @@ static int run_show(const struct cli_args *args, struct err *err)
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX), out = BUF_INIT(PRINT_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
     const struct json *result;
-    int r = begin(&w, args, false, err);
+    int r = task_call_begin(&w, args, false, err);
     if (r < 0)
         return r;
     json_end(&w);

@@ -312,10 +312,13 @@ int agent_note_rule(struct work *w, const struct agent *a, enum rule_id rule, st
     return agent_append(w, a, "system-watchdog", kind.p, saw, rule_name(rule), err);
 }
 
-static int append_state(struct work *w, const struct agent *a, const char *reason, struct err *err)
+static int append_state(struct work *w, const struct agent *a, const char *reason,
+                        const char *error, struct err *err)
 {
-    struct str state = arena_printf(&w->arena, "\"status\":\"%s\",\"reason\":\"%s\",\"epoch\":%lld",
-                                    view_names[a->view], reason, (long long)a->turn_epoch);
+    struct str state =
+        arena_printf(&w->arena, "\"status\":\"%s\",\"reason\":\"%s\"%s%s%s,\"epoch\":%lld",
+                     view_names[a->view], reason, error ? ",\"error\":\"" : "", error ? error : "",
+                     error ? "\"" : "", (long long)a->turn_epoch);
     return agent_append(w, a, "system-lifecycle", "agent.state", state, "lifecycle", err);
 }
 
@@ -383,7 +386,9 @@ int agents_touch(struct work *w, int64_t conversation, struct err *err)
     return r;
 }
 
-int agent_store(struct work *w, struct agent *a, const char *reason, struct err *err)
+/* error: of a task that a rule has ended; NULL: none. */
+static int store_agent(struct work *w, struct agent *a, const char *reason, const char *error,
+                       struct err *err)
 {
     enum agent_view view;
     int r = project(w, a, &view, err);
@@ -394,7 +399,18 @@ int agent_store(struct work *w, struct agent *a, const char *reason, struct err 
     if (changes)
         a->view_ms = w->now_ms;
     r = write_row(w, a, err);
-    return r < 0 || !changes ? r : append_state(w, a, reason, err);
+    return r < 0 || !(changes || error) ? r : append_state(w, a, reason, error, err);
+}
+
+int agent_store(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    return store_agent(w, a, reason, NULL, err);
+}
+
+int agent_store_ended(struct work *w, struct agent *a, const char *reason, const char *error,
+                      struct err *err)
+{
+    return store_agent(w, a, reason, error, err);
 }
 
 int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err)

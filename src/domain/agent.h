@@ -130,6 +130,9 @@ int64_t agent_key_of(int64_t conversation, struct str role);
 void agent_edit(struct work *w, struct agent *a);
 /* Writes the row, and the view with its event if it has changed. */
 int agent_store(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* The same after a rule has ended its task: the event is written in any case, with why. */
+int agent_store_ended(struct work *w, struct agent *a, const char *reason, const char *error,
+                      struct err *err);
 
 /* Says something about it in its conversation's log, or in the server's once that has ended.
  * `members` are JSON members. */

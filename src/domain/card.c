@@ -18,3 +18,15 @@ int card_create(struct work *w, const char *type, int64_t conversation, int64_t 
         *ret = ++w->last.card;
     return r;
 }
+
+int card_content(struct work *w, int64_t card, struct str *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_CARD_GET);
+    query_int(q, 1, card);
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    *ret = r == STORE_ROW ? arena_str(&w->arena, query_get_text(q, 4)) : STR_NONE;
+    query_end(q);
+    return 0;
+}

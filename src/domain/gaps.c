@@ -65,6 +65,17 @@ int64_t gaps_within_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms)
     return sum;
 }
 
+int64_t gaps_after_block_ms(const struct gaps *g, int64_t since_ms, int64_t blocked_at_ms,
+                            int64_t now_ms)
+{
+    if (!since_ms)
+        return 0;
+    if (since_ms >= blocked_at_ms)
+        return now_ms;
+    int64_t ran_ms = blocked_at_ms - since_ms - gaps_within_ms(g, since_ms, blocked_at_ms);
+    return gaps_back_ms(g, now_ms, ran_ms);
+}
+
 void gaps_add(struct gaps *g, int64_t from_ms, int64_t to_ms)
 {
     REQUIRE(from_ms < to_ms);

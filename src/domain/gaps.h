@@ -52,6 +52,10 @@ const char *gap_kind_name(enum gap_kind kind);
 int64_t gaps_due_ms(const struct gaps *g, int64_t since_ms, int64_t limit_ms);
 /* The time, not after at_ms, since which watched_ms of watched time have passed at at_ms. */
 int64_t gaps_back_ms(const struct gaps *g, int64_t at_ms, int64_t watched_ms);
+/* A clock that stood still from blocked_at_ms until now: the base since which as much watched time
+ * has passed as had when it was stopped. 0 stays 0: no clock. */
+int64_t gaps_after_block_ms(const struct gaps *g, int64_t since_ms, int64_t blocked_at_ms,
+                            int64_t now_ms);
 /* How much of the time between the two went unwatched. */
 int64_t gaps_within_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms);
 /* Adds one that begins no earlier than the last one ended. */

@@ -19,23 +19,30 @@ static struct correlation correlate(const struct task *t)
     return c;
 }
 
-static int insert(struct work *w, const struct task *t, struct err *err)
+static int insert(struct work *w, const struct task *t, struct str type, struct str correlation,
+                  struct str payload, struct err *err)
 {
-    struct correlation c = correlate(t);
     struct query *q = store_query(w->store, SQL_INBOX_INSERT);
     query_int(q, 1, w->last.inbox + 1);
     query_int(q, 2, t->conversation);
     query_text(q, 3, str_of(t->role));
-    query_text(q, 4, turn_type);
-    query_text(q, 5, str_of(c.text));
+    query_text(q, 4, type);
+    query_text(q, 5, correlation);
     query_int(q, 6, t->epoch);
     query_text(q, 7, str_of(t->channel));
-    query_text(q, 8, arena_printf(&w->arena, "{\"task\":%lld}", (long long)t->task));
+    query_text(q, 8, payload);
     query_int(q, 9, w->now_ms);
     int r = query_run(q, NULL, err);
     if (r == 0)
         w->last.inbox++;
     return r;
+}
+
+static int insert_turn(struct work *w, const struct task *t, struct err *err)
+{
+    struct correlation c = correlate(t);
+    return insert(w, t, turn_type, str_of(c.text),
+                  arena_printf(&w->arena, "{\"task\":%lld}", (long long)t->task), err);
 }
 
 static int move(struct work *w, const struct task *t, int64_t epoch, const char *status,
@@ -76,7 +83,7 @@ int inbox_follow(struct work *w, const struct task *t, int64_t old_epoch, enum i
     case INBOX_STAYS:
         return 0;
     case INBOX_NEW:
-        return insert(w, t, err);
+        return insert_turn(w, t, err);
     case INBOX_PROCESSING:
         return move(w, t, old_epoch, "processing", false, err);
     case INBOX_CONSUMED:
@@ -85,10 +92,33 @@ int inbox_follow(struct work *w, const struct task *t, int64_t old_epoch, enum i
         return move(w, t, old_epoch, "skipped", true, err);
     case INBOX_RENEWED:
         r = move(w, t, old_epoch, "consumed", true, err);
-        return r < 0 ? r : insert(w, t, err);
+        return r < 0 ? r : insert_turn(w, t, err);
     case INBOX_REFENCED:
         return refence(w, t, old_epoch, err);
     }
     REQUIRE(!"an inbox change");
     return -ERR_INTERNAL;
+}
+
+/* ---- what comes while a task is worked on ---- */
+
+int inbox_put(struct work *w, const struct task *t, const char *type, struct str correlation,
+              struct str payload, struct err *err)
+{
+    work_touch(w, agent_key_of(t->conversation, str_of(t->role)));
+    return insert(w, t, str_of(type), correlation, payload, err);
+}
+
+int inbox_close(struct work *w, const struct task *t, int64_t epoch, const char *type,
+                struct str correlation, const char *status, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_INBOX_CLOSE);
+    query_int(q, 1, t->conversation);
+    query_text(q, 2, str_of(t->role));
+    query_text(q, 3, str_of(type));
+    query_text(q, 4, correlation);
+    query_int(q, 5, epoch);
+    query_text(q, 6, str_of(status));
+    query_int(q, 7, w->now_ms);
+    return query_run(q, NULL, err);
 }

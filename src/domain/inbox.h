@@ -17,3 +17,11 @@ struct work;
 /* What a transition does to the task's row; old_epoch is the task's epoch before it. */
 int inbox_follow(struct work *w, const struct task *t, int64_t old_epoch, enum inbox_change change,
                  struct err *err);
+
+/* A row for the agent of a task in its present epoch: `tool_result`, `timeout`. Whoever waits for
+ * the agent looks. payload is JSON. */
+int inbox_put(struct work *w, const struct task *t, const char *type, struct str correlation,
+              struct str payload, struct err *err);
+/* The row is done with: `consumed` or `skipped`. None is there, or it is over: no effect. */
+int inbox_close(struct work *w, const struct task *t, int64_t epoch, const char *type,
+                struct str correlation, const char *status, struct err *err);

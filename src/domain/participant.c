@@ -10,6 +10,7 @@
 #include "domain/head.h"
 #include "domain/process.h"
 #include "domain/task.h"
+#include "domain/tool.h"
 #include "domain/work.h"
 
 static const char *const wait_names[] = {
@@ -216,6 +217,12 @@ int participant_look(struct work *w, int64_t conversation, struct str role, stru
     r = task_get(w, a->active_task, ret_task, err);
     if (r == 0 && may_be_claimed(w, *ret_task))
         *ret = WAIT_TASK;
+    if (r < 0 || (*ret_task)->status != TASK_SUSPENDED)
+        return r;
+    struct tools_summary s;
+    r = tools_summarize(w, *ret_task, &s, err);
+    if (r == 0 && tools_may_resume(&s))
+        *ret = WAIT_RESUME;
     return r;
 }
 

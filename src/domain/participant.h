@@ -53,6 +53,7 @@ int participant_write(struct work *w, const struct agent *a, struct json_out *ou
 #define WAIT_LIST(X)                      \
     X(NONE, "none")                       \
     X(TASK, "task")                       \
+    X(RESUME, "resume")                   \
     X(STOP, "stop")                       \
     X(BLOCKED, "blocked")                 \
     X(SUPERSEDED, "superseded")           \
@@ -67,6 +68,6 @@ enum wait_status {
 };
 
 const char *wait_status_name(enum wait_status status);
-/* *ret_task with WAIT_TASK. */
+/* *ret_task with WAIT_TASK and WAIT_RESUME: results of its tools are there, or none can come. */
 int participant_look(struct work *w, int64_t conversation, struct str role, struct str connection,
                      enum wait_status *ret, struct task **ret_task, struct err *err);

@@ -6,6 +6,7 @@
 #include "domain/agent.h"
 #include "domain/head.h"
 #include "domain/task.h"
+#include "domain/tool.h"
 #include "domain/work.h"
 
 static const char *const rule_names[] = {
@@ -134,12 +135,20 @@ int64_t rule_task_limit(enum rule_id rule, const struct options *o)
         return option_get(o, liveness, acknowledged_timeout_seconds) * 1000;
     case RULE_TASK_ORPHANED:
         return option_get(o, liveness, active_ttl_seconds) * 1000;
+    case RULE_TOOL_TIMEOUT:
+        return option_get(o, worker, suspend_timeout_seconds) * 1000;
+    case RULE_LEDGER_REQUEUE:
+    case RULE_LEDGER_RECONCILE:
+        return option_get(o, worker, watchdog_interval_seconds) * 1000;
     case RULE_TASK_UNATTENDED:
+    case RULE_TASK_UNRESUMED:
         return option_get(o, liveness, pending_timeout_seconds) * 1000;
     case RULE_DISPATCH_REAP:
         return option_get(o, pmo, dispatched_timeout_seconds) * 1000;
     case RULE_RUNNING_REAP:
         return option_get(o, pmo, active_reap_seconds) * 1000;
+    case RULE_SUSPENDED_REAP:
+        return option_get(o, pmo, suspended_reap_seconds) * 1000;
     case RULE_TASK_EXHAUSTED:
         return option_get(o, liveness, max_attempts);
     case RULE_TASK_MAX_SECONDS:
@@ -183,6 +192,25 @@ static int64_t due_in_hand(const struct work *w, enum rule_id rule, int64_t limi
     return NEVER_MS;
 }
 
+/* What is due while it waits for tools. A deadline that has passed is no deadline ahead, whether
+ * tool.timeout could act on it or not. */
+static int due_suspended(struct work *w, enum rule_id rule, int64_t limit, const struct task *t,
+                         const struct agent *a, int64_t *ret, struct err *err)
+{
+    struct tools_summary s;
+    if (rule != RULE_TASK_UNRESUMED && rule != RULE_SUSPENDED_REAP)
+        return 0;
+    int r = tools_summarize(w, t, &s, err);
+    if (r < 0)
+        return r;
+    int64_t settled_ms = MAX(t->suspended_ms, s.settled_ms);
+    if (rule == RULE_SUSPENDED_REAP)
+        *ret = MAX(gaps_due_ms(&w->gaps, settled_ms, limit), s.last_deadline_ms + 1);
+    else if (s.waiting == 0 && is_unattended(w, a))
+        *ret = gaps_due_ms(&w->gaps, MAX(settled_ms, t->restarted_ms), limit);
+    return 0;
+}
+
 int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,
                      struct err *err)
 {
@@ -201,6 +229,8 @@ int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, in
         *ret = MAX(t->dispatched_ms, h->window_started_ms) + limit + 1;
     else if (t->status == TASK_PENDING)
         *ret = due_pending(w, rule, limit, t, a);
+    else if (t->status == TASK_SUSPENDED)
+        return due_suspended(w, rule, limit, t, a, ret, err);
     else
         *ret = due_in_hand(w, rule, limit, t);
     return 0;

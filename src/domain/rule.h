@@ -41,11 +41,16 @@ struct work;
     X(AGENT_EXITED, "agent.exited")                   \
     X(COMMAND_EXPIRED, "command.expired")             \
     X(PARTICIPANT_EXPIRE, "participant.expire")       \
+    X(TOOL_TIMEOUT, "tool.timeout")                   \
+    X(LEDGER_REQUEUE, "ledger.requeue")               \
+    X(LEDGER_RECONCILE, "ledger.reconcile")           \
     X(TASK_ACKNOWLEDGED, "task.acknowledged")         \
     X(TASK_ORPHANED, "task.orphaned")                 \
     X(TASK_UNATTENDED, "task.unattended")             \
+    X(TASK_UNRESUMED, "task.unresumed")               \
     X(DISPATCH_REAP, "dispatch.reap")                 \
     X(RUNNING_REAP, "running.reap")                   \
+    X(SUSPENDED_REAP, "suspended.reap")               \
     X(TASK_EXHAUSTED, "task.exhausted")               \
     X(TASK_MAX_SECONDS, "task.max_seconds")
 
@@ -75,6 +80,8 @@ int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gap
 
 /* When a rule of tasks is due for this one: the tasks of an active conversation. By what is stored,
  * and by the leases in memory. */
+#define FIRST_TOOL_RULE RULE_TOOL_TIMEOUT /* of calls that a task waits for: tool.h */
+#define LAST_TOOL_RULE RULE_LEDGER_REQUEUE
 #define FIRST_TASK_RULE RULE_TASK_ACKNOWLEDGED
 #define LAST_TASK_RULE RULE_TASK_MAX_SECONDS
 int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,

@@ -8,9 +8,10 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "domain/append.h"
-#include "domain/card.h"
+#include "domain/deliverable.h"
 #include "domain/inbox.h"
 #include "domain/process.h"
+#include "domain/tool.h"
 #include "domain/work.h"
 
 enum { TASKS_MAX = 100000, EVICTIONS_PER_TICK = 64, PAGE_ROWS = 256 };
@@ -394,12 +395,17 @@ static void enter(struct work *w, struct task *t, const struct task_move *m)
     case TASK_IN_PROGRESS:
         if (m->trigger == TRIGGER_START)
             t->started_ms = w->now_ms;
+        if (m->trigger == TRIGGER_RESUME && m->connection.n)
+            snprintf(t->claimed_by, sizeof t->claimed_by, "%.*s", STR_ARG(m->connection));
+        if (m->trigger == TRIGGER_RESUME && m->spawn.n)
+            snprintf(t->claimed_spawn, sizeof t->claimed_spawn, "%.*s", STR_ARG(m->spawn));
         t->progress_ms = w->now_ms;
         t->suspended_ms = 0;
         task_beat(w, t);
         break;
     case TASK_SUSPENDED:
         t->suspended_ms = w->now_ms;
+        t->restarted_ms = 0;
         break;
     case TASK_COMPLETED:
     case TASK_FAILED:
@@ -433,7 +439,7 @@ static const char *outcome_text(enum task_status status)
 
 /* The one terminal event of a task. */
 static int append_end(struct work *w, const struct task *t, int64_t epoch,
-                      const struct task_move *m, struct err *err)
+                      const struct task_move *m, struct str undelivered, struct err *err)
 {
     _cleanup_buf_ struct buf data = BUF_INIT(1 << 20);
     struct json_out j = JSON_OUT(&data);
@@ -451,7 +457,7 @@ static int append_end(struct work *w, const struct task *t, int64_t epoch,
         json_null(&j, "deliverable_error");
     } else {
         json_null(&j, "deliverable_card_id");
-        json_stringz(&j, "deliverable_error", "none was given");
+        json_string(&j, "deliverable_error", undelivered);
     }
     json_object(&j, "stats");
     json_int(&j, "waited_ms",
@@ -484,10 +490,10 @@ static int append_lost(struct work *w, const struct task *t, const struct task_m
 }
 
 static int append_move(struct work *w, const struct task *t, int64_t epoch,
-                       const struct task_move *m, struct err *err)
+                       const struct task_move *m, struct str undelivered, struct err *err)
 {
     if (task_is_over(t))
-        return append_end(w, t, epoch, m, err);
+        return append_end(w, t, epoch, m, undelivered, err);
     return m->rule ? append_lost(w, t, m, err) : 0;
 }
 
@@ -509,13 +515,14 @@ static int count_open(struct work *w, struct head *h, bool was_active, bool is_a
     return r < 0 ? r : head_watch(w, h, err);
 }
 
-static int make_deliverable(struct work *w, struct task *t, const struct task_move *m,
-                            struct err *err)
+/* The agent as the move leaves it. That it is idle again is told of every end by a rule, with the
+ * reason, even if nobody sees a difference. */
+static int store_agent(struct work *w, struct agent *a, const struct task *t,
+                       const struct task_move *m, struct err *err)
 {
-    if (!m->deliverable.p)
-        return 0;
-    return card_create(w, "task.deliverable", t->conversation, t->task, m->deliverable,
-                       &t->deliverable, err);
+    if (m->rule && task_is_over(t))
+        return agent_store_ended(w, a, m->rule, stop_reason_name(t->stop_reason), err);
+    return agent_store(w, a, m->rule ? m->rule : trigger_names[m->trigger], err);
 }
 
 /* What changes with the task: agent, inbox row, conversation, and their rows. */
@@ -523,6 +530,8 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
                      const struct task_transition *tr, const struct task_move *m, struct err *err)
 {
     int64_t old_epoch = t->epoch;
+    struct str undelivered = STR_NONE;
+    int r = 0;
     if (tr->bumps_epoch)
         t->epoch = ++a->turn_epoch;
     t->attempts += tr->loses_attempt;
@@ -532,13 +541,16 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
         a->active_task = t->task;
     else if (a->active_task == t->task)
         a->active_task = 0;
-    int r = make_deliverable(w, t, m, err);
+    if (tr->from == TASK_SUSPENDED && tr->to != TASK_IN_PROGRESS)
+        r = tools_interrupt(w, t, old_epoch, err);
+    if (r == 0 && task_is_over(t))
+        r = deliverable_of_end(w, t, m, &t->deliverable, &undelivered, err);
     if (r == 0)
         r = inbox_follow(w, t, old_epoch, tr->inbox, err);
     if (r == 0 && m->error.p)
         r = store_error(w, t, m->error, err);
     if (r == 0)
-        r = append_move(w, t, old_epoch, m, err);
+        r = append_move(w, t, old_epoch, m, undelivered, err);
     if (r == 0)
         r = stored_due_ms(w, t, &t->look_ms, err);
     if (r < 0)
@@ -546,7 +558,7 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
     w->next_look_ms = MIN(w->next_look_ms, t->look_ms);
     r = write_row(w, t, err);
     if (r == 0)
-        r = agent_store(w, a, m->rule ? m->rule : trigger_names[m->trigger], err);
+        r = store_agent(w, a, t, m, err);
     return r < 0 ? r : count_open(w, h, is_active(tr->from), is_active(tr->to), err);
 }
 
@@ -809,15 +821,11 @@ static int resume_one(struct work *w, struct task *t, int64_t blocked_at_ms, str
         return 0;
     task_edit(w, t);
     int64_t *const clocks[] = {&t->pending_ms, &t->restarted_ms, &t->suspended_ms};
-    for (size_t i = 0; i < ARRAY_LEN(clocks); i++) {
-        int64_t since_ms = *clocks[i];
-        if (!since_ms)
-            continue; /* it has run as long as it had when it was blocked */
-        int64_t ran_ms =
-            blocked_at_ms - since_ms - gaps_within_ms(&w->gaps, since_ms, blocked_at_ms);
-        *clocks[i] = gaps_back_ms(&w->gaps, w->now_ms, ran_ms);
-    }
-    int r = stored_due_ms(w, t, &t->look_ms, err);
+    for (size_t i = 0; i < ARRAY_LEN(clocks); i++)
+        *clocks[i] = gaps_after_block_ms(&w->gaps, *clocks[i], blocked_at_ms, w->now_ms);
+    int r = t->status == TASK_SUSPENDED ? tools_unblock(w, t, blocked_at_ms, err) : 0;
+    if (r == 0)
+        r = stored_due_ms(w, t, &t->look_ms, err);
     if (r < 0)
         return r;
     w->next_look_ms = MIN(w->next_look_ms, t->look_ms);

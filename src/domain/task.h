@@ -150,7 +150,7 @@ int task_create(struct work *w, struct agent *a, struct str content, struct str 
 /* What comes with a move. */
 struct task_move {
     enum task_trigger trigger;
-    struct str connection, spawn; /* CLAIM */
+    struct str connection, spawn; /* CLAIM, RESUME: its holder from now on */
     int64_t lease_ms;             /* CLAIM */
     enum stop_reason stop_reason; /* an end */
     struct str error;             /* an end; p == NULL: none */

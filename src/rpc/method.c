@@ -95,8 +95,9 @@ const struct method method_table[] = {
      "if it may be."},
     {"task.wait", METHOD_CONTROL, MAY_OPERATOR | MAY_AGENT,
      params_task_wait, method_task_wait,
-     "`{status:\"task\"|\"none\"|\"stop\"|\"blocked\"|\"superseded\"|\"rejoin_required\"|\"ended\", task?}`",
-     "Waits for work; a long poll that is also a heartbeat. It does not claim."},
+     "`{status:\"task\"|\"resume\"|\"none\"|\"stop\"|\"blocked\"|\"superseded\"|\"rejoin_required\"|\"ended\", task?}`",
+     "Waits for work; a long poll that is also a heartbeat. It does not claim. `resume`: results of the "
+     "tools that its suspended task waits for are there to be taken, by `task.resume`."},
     {"task.claim", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
      params_task_claim, method_task_claim, "`{task: Task, epoch}`",
      "Takes the agent's active task; starts the worker lease. Again by the same connection: the same "
@@ -106,6 +107,25 @@ const struct method method_table[] = {
     {"task.progress", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
      params_task_progress, method_task_progress, "`{activeUntil}`",
      "The work has moved: renews the worker lease and the clock of `running.reap`."},
+    {"task.suspend", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
+     params_task_suspend, method_task_suspend, "`{task: Task, resumeDeadline}`",
+     "The work waits for tools, each with a deadline of its own; nobody needs to beat for it meanwhile. "
+     "`resumeDeadline` is the earliest, or null. Writes a `tool.call` card for each."},
+    {"tool.report", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
+     params_tool_report, method_tool_report, "`{accepted, early?, duplicate?, late?}`",
+     "The result of a call, kept as a `tool.result` card; the first one counts. `early`: it is kept for "
+     "the suspend that is to come. `duplicate`: it was reported before. `late`, and not accepted: nobody "
+     "waits for it any more. Also while the conversation is blocked."},
+    {"task.resume", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
+     params_task_resume, method_task_resume,
+     "`{results:[{toolCallId, status, result?, error?}], leaseUntil}`",
+     "Takes the results that have arrived; `status` may also be `timeout`. What is not applied by "
+     "`leaseUntil` can be taken again, by anybody who knows the epoch: a process that was started later, "
+     "too. `leaseUntil` is null if there was nothing to take."},
+    {"task.applied", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
+     params_task_applied, method_task_applied, "`{task: Task, epoch}`",
+     "These results are part of the work now. With the last one the task is in progress again, with the "
+     "next epoch."},
     {"task.complete", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
      params_task_complete, method_task_complete,
      "`{task: Task, deliverableCardId, handoffTask?}`",

@@ -119,6 +119,7 @@ method_fn method_task_create, method_task_wait, method_task_claim, method_task_s
     method_task_progress, method_task_complete, method_task_fail, method_task_cancel,
     method_task_get, method_task_list;
 
+method_fn method_task_suspend, method_tool_report, method_task_resume, method_task_applied;
 method_fn method_card_get, method_card_list;
 method_fn method_agent_start, method_agent_stop, method_agent_restart, method_agent_set,
     method_agent_list, method_agent_why;
@@ -131,6 +132,10 @@ method_fn method_machine_register, method_machine_poll, method_machine_report, m
 struct task;
 int method_create_task(struct method_context *c, int64_t conversation, struct str role,
                        const struct json *content, struct task **ret, struct err *err);
+/* The task that is named; what a token may not see is not there, and an agent's is for its own. */
+int method_find_task(struct method_context *c, struct task **ret, struct err *err);
+/* A value as text, in the request's arena. */
+struct str method_json_text(struct method_context *c, const struct json *v);
 /* May a long poll that has found nothing wait (on)? Then it is parked; else it must answer. */
 bool method_may_wait(struct method_context *c, int64_t timeout_ms, int64_t key);
 
@@ -161,6 +166,16 @@ bool method_may_wait(struct method_context *c, int64_t timeout_ms, int64_t key);
         .name = "instance", .type = PARAM_STRING, .required = true, .min = 1,           \
         .max = MACHINE_TEXT_BYTES_MAX, .doc = "made up at its start; the newest counts" \
     }
+#define TASK_ROW                                                                      \
+    {                                                                                 \
+        .name = "task", .type = PARAM_INT, .required = true, .min = 1, .max = ID_MAX, \
+        .doc = "number"                                                               \
+    }
+#define EPOCH_ROW                                                            \
+    {                                                                        \
+        .name = "epoch", .type = PARAM_INT, .required = true, .max = ID_MAX, \
+        .doc = "that it was claimed with"                                    \
+    }
 #define KEY_ROW                                                                             \
     {                                                                                       \
         .name = "idempotencyKey", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX, \
@@ -178,6 +193,8 @@ extern const struct param params_event_list[], params_event_subscribe[], params_
 extern const struct param params_none[], params_server_backup[], params_clock_advance[];
 extern const struct param params_conversation_resume[], params_watchdog_run_once[];
 extern const struct param params_lifecycle[], params_lifecycle_get[], params_command_list[];
+extern const struct param params_task_suspend[], params_tool_report[], params_task_resume[],
+    params_task_applied[];
 extern const struct param params_card_get[], params_card_list[];
 extern const struct param params_agent[], params_agent_why[], params_agent_set[],
     params_agent_list[];

@@ -10,17 +10,6 @@
 
 enum { TASK_CONTENT_BYTES_MAX = 64 << 20, WAIT_MS_MAX = 300000 };
 
-#define TASK_ROW                                                                      \
-    {                                                                                 \
-        .name = "task", .type = PARAM_INT, .required = true, .min = 1, .max = ID_MAX, \
-        .doc = "number"                                                               \
-    }
-#define EPOCH_ROW                                                            \
-    {                                                                        \
-        .name = "epoch", .type = PARAM_INT, .required = true, .max = ID_MAX, \
-        .doc = "that it was claimed with"                                    \
-    }
-
 const struct param params_task_create[] = {
     CONVERSATION_ROW,
     ROLE_ROW,
@@ -140,7 +129,7 @@ static int find_agent(struct method_context *c, struct agent **ret, struct err *
 }
 
 /* What a token may not see is not there; an agent's token is for its own tasks. */
-static int find_task(struct method_context *c, struct task **ret, struct err *err)
+int method_find_task(struct method_context *c, struct task **ret, struct err *err)
 {
     int64_t task = params_int(c->params, "task", 0);
     int r = task_get(c->work, task, ret, err);
@@ -156,7 +145,7 @@ static int find_task(struct method_context *c, struct task **ret, struct err *er
     return 0;
 }
 
-static struct str text_of(struct method_context *c, const struct json *v)
+struct str method_json_text(struct method_context *c, const struct json *v)
 {
     struct buf b = BUF_INIT(TASK_CONTENT_BYTES_MAX);
     json_write_value(&b, v);
@@ -184,7 +173,7 @@ int method_create_task(struct method_context *c, int64_t conversation, struct st
 {
     struct agent *a;
     int r = agent_get(c->work, conversation, role, &a, err);
-    return r < 0 ? r : create(c, a, text_of(c, content), STR("public"), ret, err);
+    return r < 0 ? r : create(c, a, method_json_text(c, content), STR("public"), ret, err);
 }
 
 int method_task_create(struct method_context *c, struct json_out *out, struct err *err)
@@ -194,7 +183,7 @@ int method_task_create(struct method_context *c, struct json_out *out, struct er
     struct str channel = params_str(c->params, "channel");
     int r = find_agent(c, &a, err);
     if (r == 0)
-        r = create(c, a, text_of(c, json_get(c->params, "content")),
+        r = create(c, a, method_json_text(c, json_get(c->params, "content")),
                    channel.p ? channel : STR("public"), &t, err);
     return r < 0 ? r : task_write(c->work, t, out, "task", err);
 }
@@ -224,12 +213,13 @@ int method_task_wait(struct method_context *c, struct json_out *out, struct err 
                              params_str(c->params, "connectionId"), &status, &t, err);
     if (r < 0)
         return r;
-    if ((status == WAIT_NONE || status == WAIT_TASK) && !c->call->wait_until_us)
+    bool has_work = status == WAIT_TASK || status == WAIT_RESUME;
+    if ((status == WAIT_NONE || has_work) && !c->call->wait_until_us)
         agent_beat(c->work, a); /* to ask is a sign of life; to be asked again is none */
     if (status == WAIT_NONE && method_may_wait(c, timeout_ms, agent_key(a)))
         return METHOD_PARKED;
     json_stringz(out, "status", wait_status_name(status));
-    return status == WAIT_TASK ? task_write(c->work, t, out, "task", err) : 0;
+    return has_work ? task_write(c->work, t, out, "task", err) : 0;
 }
 
 /* ---- claim, start, progress ---- */
@@ -253,7 +243,7 @@ int method_task_claim(struct method_context *c, struct json_out *out, struct err
 int method_task_start(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct task *t;
-    int r = find_task(c, &t, err);
+    int r = method_find_task(c, &t, err);
     if (r == 0)
         r = task_move_with_epoch(c->work, t, params_int(c->params, "epoch", 0),
                                  &TASK_MOVE(TRIGGER_START), err);
@@ -265,7 +255,7 @@ int method_task_progress(struct method_context *c, struct json_out *out, struct 
     struct head *h;
     struct task *t;
     struct str note = params_str(c->params, "note");
-    int r = find_task(c, &t, err);
+    int r = method_find_task(c, &t, err);
     if (r == 0)
         r = task_check_epoch(c->work, t, params_int(c->params, "epoch", 0), err);
     if (r == 0)
@@ -306,8 +296,8 @@ int method_task_complete(struct method_context *c, struct json_out *out, struct 
     struct task_move m = TASK_MOVE(TRIGGER_COMPLETE);
     m.stop_reason = STOP_COMPLETED;
     if (deliverable)
-        m.deliverable = text_of(c, deliverable);
-    int r = find_task(c, &t, err);
+        m.deliverable = method_json_text(c, deliverable);
+    int r = method_find_task(c, &t, err);
     bool was_over = r == 0 && task_is_over(t);
     if (r == 0)
         r = task_move_with_epoch(c->work, t, params_int(c->params, "epoch", 0), &m, err);
@@ -328,7 +318,7 @@ int method_task_fail(struct method_context *c, struct json_out *out, struct err 
     struct task_move m = TASK_MOVE(TRIGGER_FAIL);
     m.stop_reason = STOP_FAILED;
     m.error = params_str(c->params, "reason");
-    int r = find_task(c, &t, err);
+    int r = method_find_task(c, &t, err);
     if (r == 0)
         r = task_move_with_epoch(c->work, t, params_int(c->params, "epoch", 0), &m, err);
     return r < 0 ? r : task_write(c->work, t, out, "task", err);
@@ -340,7 +330,7 @@ int method_task_cancel(struct method_context *c, struct json_out *out, struct er
     struct task_move m = TASK_MOVE(TRIGGER_CANCEL);
     m.stop_reason = STOP_CANCELED_BY_USER;
     m.error = params_str(c->params, "reason");
-    int r = find_task(c, &t, err);
+    int r = method_find_task(c, &t, err);
     if (r == 0 && t->end_trigger != TRIGGER_CANCEL)
         r = task_move(c->work, t, &m, err);
     return r < 0 ? r : task_write(c->work, t, out, "task", err);

@@ -376,10 +376,48 @@ static const char version_3[] =
     "CREATE INDEX cards_by_task ON cards (task, card);"
     "CREATE INDEX cards_by_conversation ON cards (conversation, card);";
 
+static const char version_4[] =
+    /* ---- tools that a suspended task waits for (domain/tool.h) ----
+     *
+     * A row is a tool call and, once there is one, its result: the waiting set and the resume
+     * ledger are one table, so that a result without a ledger entry cannot be stored, and
+     * ledger.reconcile has nothing to do. A call is named by task, epoch and id (L67). */
+    "CREATE TABLE turn_waiting_tools ("
+    "  wait INTEGER PRIMARY KEY,"
+    "  task INTEGER NOT NULL,"
+    "  epoch INTEGER NOT NULL," /* of the suspension */
+    "  tool_call_id TEXT NOT NULL,"
+    "  name TEXT,"         /* NULL: the result came before the task was suspended */
+    "  call_card INTEGER," /* NULL: the same */
+    "  wait_status TEXT NOT NULL CHECK (wait_status = 'waiting' OR wait_status = 'received' OR "
+    "    wait_status = 'applied' OR wait_status = 'expired' OR wait_status = 'interrupted'),"
+    "  since_at INTEGER NOT NULL," /* its own deadline counts from here */
+    "  timeout_ms INTEGER,"        /* NULL: it has none */
+    "  settled_at INTEGER,"        /* waits no longer since */
+    "  result_status TEXT,"
+    "  result_card INTEGER,"
+    "  ledger_status TEXT CHECK (ledger_status = 'pending' OR ledger_status = 'processing' OR "
+    "    ledger_status = 'applied'),"
+    "  leased_at INTEGER," /* by whoever resumes */
+    "  lease_ms INTEGER,"
+    "  deliveries INTEGER NOT NULL DEFAULT 0,"
+    "  look_at INTEGER,"
+    "  CHECK ((result_card IS NULL) = (ledger_status IS NULL)),"
+    "  CHECK ((result_card IS NULL) = (result_status IS NULL)),"
+    "  CHECK ((wait_status = 'waiting') = (settled_at IS NULL)),"
+    "  CHECK ((wait_status = 'waiting' OR wait_status = 'expired') = (result_card IS NULL)),"
+    "  CHECK ((COALESCE(ledger_status, '') = 'processing') = (leased_at IS NOT NULL))"
+    ");"
+    "CREATE UNIQUE INDEX one_wait_per_call ON turn_waiting_tools (task, tool_call_id, epoch);"
+    "CREATE INDEX waits_by_suspension ON turn_waiting_tools (task, epoch, wait);"
+    "CREATE INDEX look_for_waits ON turn_waiting_tools (look_at, wait) WHERE look_at IS NOT NULL;"
+    "CREATE INDEX deliverables ON cards (task, card) WHERE type = 'task.deliverable';";
+
 const char *const schema_migrations[] = {
     version_1,
     version_2,
     version_3,
+    version_4,
 };
 
 const size_t schema_version_latest = ARRAY_LEN(schema_migrations);

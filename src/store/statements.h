@@ -299,6 +299,52 @@
       "UPDATE agent_inbox SET epoch = ?6 WHERE conversation = ?1 AND role = ?2 AND type = ?3"      \
       " AND correlation_id = ?4 AND epoch = ?5")                                                   \
     X(INBOX_LAST, READ, "SELECT MAX(inbox) FROM agent_inbox")                                      \
+    X(TOOL_INSERT, WRITE,                                                                          \
+      "INSERT INTO turn_waiting_tools (task, epoch, tool_call_id, wait_status, since_at)"          \
+      " VALUES (?1, ?2, ?3, 'waiting', ?4)")                                                       \
+    X(TOOL_GET, READ,                                                                              \
+      "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
+      " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
+      " look_at FROM turn_waiting_tools WHERE wait = ?1")                                          \
+    X(TOOL_FIND, READ,                                                                             \
+      "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
+      " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
+      " look_at FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"                     \
+      " AND (?3 IS NULL OR epoch = ?3) ORDER BY epoch DESC LIMIT 1")                               \
+    X(TOOL_LIST, READ,                                                                             \
+      "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
+      " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
+      " look_at FROM turn_waiting_tools WHERE task = ?1 AND epoch = ?2 AND call_card IS NOT NULL"  \
+      " ORDER BY wait")                                                                            \
+    X(TOOL_LIST_RESULTS, READ,                                                                     \
+      "SELECT tool_call_id, name, result_status, result_card FROM turn_waiting_tools"              \
+      " WHERE task = ?1 AND result_card IS NOT NULL ORDER BY epoch DESC, wait DESC LIMIT ?2")      \
+    X(TOOL_COUNT_RESULTS, READ,                                                                    \
+      "SELECT COUNT(*) FROM turn_waiting_tools WHERE task = ?1 AND result_card IS NOT NULL"        \
+      " AND result_status <> 'interrupted'")                                                       \
+    X(TOOL_SUMMARY, READ,                                                                          \
+      "SELECT COUNT(*), COUNT(*) FILTER (WHERE wait_status = 'waiting'),"                          \
+      " COUNT(*) FILTER (WHERE wait_status = 'received'),"                                         \
+      " COUNT(*) FILTER (WHERE ledger_status = 'pending'), MAX(settled_at),"                       \
+      " MAX(since_at) FILTER (WHERE wait_status = 'waiting'),"                                     \
+      " MIN(timeout_ms) FILTER (WHERE wait_status = 'waiting'),"                                   \
+      " MAX(timeout_ms) FILTER (WHERE wait_status = 'waiting')"                                    \
+      " FROM turn_waiting_tools WHERE task = ?1 AND epoch = ?2 AND call_card IS NOT NULL")         \
+    X(TOOL_UPDATE, WRITE,                                                                          \
+      "UPDATE turn_waiting_tools SET name = ?2, call_card = ?3, wait_status = ?4, since_at = ?5,"  \
+      " timeout_ms = ?6, settled_at = ?7, result_status = ?8, result_card = ?9,"                   \
+      " ledger_status = ?10, leased_at = ?11, lease_ms = ?12, deliveries = ?13, look_at = ?14"     \
+      " WHERE wait = ?1")                                                                          \
+    X(LOOK_DUE_TOOL, READ,                                                                         \
+      "SELECT wait, look_at FROM turn_waiting_tools WHERE look_at <= ?1"                           \
+      " AND (look_at, wait) > (?2, ?3) ORDER BY look_at, wait LIMIT ?4")                           \
+    X(LOOK_NEXT_TOOL, READ, "SELECT MIN(look_at) FROM turn_waiting_tools WHERE look_at > ?1")      \
+    X(INBOX_CLOSE, WRITE,                                                                          \
+      "UPDATE agent_inbox SET status = ?6, processed_at = COALESCE(processed_at, ?7),"             \
+      " archived_at = ?7 WHERE conversation = ?1 AND role = ?2 AND type = ?3"                      \
+      " AND correlation_id = ?4 AND epoch = ?5 AND (status = 'pending' OR status = 'processing')") \
+    X(CARD_LAST_DELIVERABLE, READ,                                                                 \
+      "SELECT MAX(card) FROM cards WHERE task = ?1 AND type = 'task.deliverable'")                 \
     X(CARD_INSERT, WRITE,                                                                          \
       "INSERT INTO cards (card, type, conversation, task, content, created_at)"                    \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                          \

@@ -32,6 +32,7 @@
 #include "domain/machine.h"
 #include "domain/participant.h"
 #include "domain/task.h"
+#include "domain/tool.h"
 #include "domain/work.h"
 
 /* ---- moves ---- */
@@ -192,7 +193,7 @@ static int take_back(struct work *w, const struct subject *s, enum rule_id rule,
     return r < 0 || is_given_up ? r : restart(w, t, rule, err);
 }
 
-/* task.unattended: one start of its agent; the clock begins anew. */
+/* task.unattended, task.unresumed: one start of its agent; the clock begins anew. */
 static int attend(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
     struct task *t = s->task;
@@ -200,8 +201,8 @@ static int attend(struct work *w, const struct subject *s, enum rule_id rule, st
         arena_printf(&w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",%.*s}", (long long)t->task,
                      (long long)t->conversation, t->role, STR_ARG(evidence(w, t, rule)));
     struct event e;
-    int r = append_system(w, t->conversation, "system-watchdog", "watch.task.unattended", data,
-                          NULL, &e, err);
+    struct str kind = arena_printf(&w->arena, "watch.%s", rule_name(rule));
+    int r = append_system(w, t->conversation, "system-watchdog", kind.p, data, NULL, &e, err);
     if (r == 0)
         r = work_note_move(w, t->conversation, &e, rule_name(rule), err);
     if (r == 0)
@@ -234,6 +235,7 @@ static int reap(struct work *w, const struct subject *s, enum rule_id rule, stru
     } ends[] = {
         {RULE_DISPATCH_REAP, TRIGGER_DISPATCH_TIMEOUT, STOP_DISPATCH_TIMEOUT},
         {RULE_RUNNING_REAP, TRIGGER_REAP_TIMEOUT, STOP_REAPED},
+        {RULE_SUSPENDED_REAP, TRIGGER_REAP_TIMEOUT, STOP_REAPED},
         {RULE_TASK_EXHAUSTED, TRIGGER_ATTEMPTS_EXHAUSTED, STOP_ATTEMPTS_EXHAUSTED},
         {RULE_TASK_MAX_SECONDS, TRIGGER_DEADLINE_EXCEEDED, STOP_TASK_DEADLINE},
     };
@@ -244,6 +246,18 @@ static int reap(struct work *w, const struct subject *s, enum rule_id rule, stru
     struct str saw = evidence(w, s->task, rule);
     int r = move_task(w, s->task, ends[i].trigger, ends[i].reason, rule, err);
     return r < 0 ? r : append_terminated(w, s->task, epoch, rule, saw, err);
+}
+
+static int time_out(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    (void)rule;
+    return tool_time_out(w, s->tool, err);
+}
+
+static int requeue(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    (void)rule;
+    return tool_requeue(w, s->tool, err);
 }
 
 /* ---- the table ---- */
@@ -317,6 +331,26 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .does = "disconnected; if a task waits for it and no process of it is known, it is started",
         .event = "`watch.participant.expire`",
         .act = expire},
+    [RULE_TOOL_TIMEOUT] = {
+        .rung = RUNG_RECLAIM, .seed = "002", .next = SQL_LOOK_NEXT_TOOL,
+        .key = "worker.suspend_timeout_seconds", .unit_ms = 1000,
+        .due = "suspended, and the deadline of a call has passed: the setting, or what the call asked for if that is longer",
+        .does = "its result is a timeout (`tool_timeout`), in the agent's inbox; a call whose card is lost is `expired`",
+        .event = "`watch.tool.timeout`",
+        .act = time_out},
+    [RULE_LEDGER_REQUEUE] = {
+        .rung = RUNG_RECLAIM, .seed = "002", .next = SQL_LOOK_NEXT_TOOL,
+        .key = "worker.watchdog_interval_seconds", .unit_ms = 1000,
+        .due = "a result was taken by `task.resume` and not applied for twice the setting, at least 10 s",
+        .does = "it can be taken again",
+        .event = "`watch.ledger.requeue`",
+        .act = requeue},
+    [RULE_LEDGER_RECONCILE] = {
+        .rung = RUNG_RECLAIM, .seed = "002",
+        .key = "worker.watchdog_interval_seconds", .unit_ms = 1000,
+        .due = "never: a result and its entry in the ledger are one row, which the store holds to that",
+        .does = "nothing",
+        .event = "none"},
     [RULE_TASK_ACKNOWLEDGED] = {
         .rung = RUNG_RECLAIM, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.acknowledged_timeout_seconds", .unit_ms = 1000,
@@ -338,6 +372,13 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .does = "one start of its agent, unless a person stopped it",
         .event = "`watch.task.unattended`",
         .act = attend},
+    [RULE_TASK_UNRESUMED] = {
+        .rung = RUNG_RESTART, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
+        .key = "liveness.pending_timeout_seconds", .unit_ms = 1000,
+        .due = "suspended, all its calls are settled, and nobody has listened for the limit",
+        .does = "one start of its agent, unless a person stopped it",
+        .event = "`watch.task.unresumed`",
+        .act = attend},
     [RULE_DISPATCH_REAP] = {
         .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
         .key = "pmo.dispatched_timeout_seconds", .unit_ms = 1000,
@@ -350,6 +391,13 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .key = "pmo.active_reap_seconds", .unit_ms = 1000,
         .due = "in progress, and no progress for the limit, alive or not",
         .does = "ends it: failed, `timeout_reaped_by_watchdog`; the next in the queue is dispatched",
+        .event = "`agent.task`, `agent.force_terminated`",
+        .act = reap},
+    [RULE_SUSPENDED_REAP] = {
+        .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
+        .key = "pmo.suspended_reap_seconds", .unit_ms = 1000,
+        .due = "suspended, no deadline of a call is ahead, and the limit has passed since it was suspended or the last call was settled",
+        .does = "ends it: failed, `timeout_reaped_by_watchdog`; calls that are open are closed as `interrupted`; the next in the queue is dispatched",
         .event = "`agent.task`, `agent.force_terminated`",
         .act = reap},
     [RULE_TASK_EXHAUSTED] = {
@@ -399,20 +447,32 @@ enum rule_id ladder_first_due(const struct options *o, const struct gaps *g, con
 /* ---- the engine ---- */
 
 /* Where what may be due is found: indexes in the store, and the leases in memory. */
-enum kind { OF_CONVERSATION, OF_TASK, OF_LISTENER, OF_RESTART, OF_MACHINE, OF_COMMAND };
+enum kind {
+    OF_CONVERSATION,
+    OF_TASK,
+    OF_LISTENER,
+    OF_RESTART,
+    OF_MACHINE,
+    OF_COMMAND,
+    OF_TOOL,
+    KIND_COUNT
+};
 
+// clang-format off
 static const struct source {
     enum kind kind;
-    enum rule_id rule; /* that it is for; RULE_COUNT: several */
+    enum rule_id first, last; /* of the rules that it is for */
     enum statement find, next;
 } sources[] = {
-    {OF_CONVERSATION, RULE_WALL_CLOCK_NOTICE, SQL_LOOK_DUE_NOTICE, SQL_LOOK_NEXT_NOTICE},
-    {OF_CONVERSATION, RULE_WALL_CLOCK, SQL_LOOK_DUE_WALL_CLOCK, SQL_LOOK_NEXT_WALL_CLOCK},
-    {OF_CONVERSATION, RULE_IDLE, SQL_LOOK_DUE_IDLE, SQL_LOOK_NEXT_IDLE},
-    {OF_CONVERSATION, RULE_GLOBAL_IDLE, SQL_LOOK_DUE_GLOBAL_IDLE, SQL_LOOK_NEXT_GLOBAL_IDLE},
-    {OF_TASK, RULE_COUNT, SQL_LOOK_DUE_TASK, SQL_LOOK_NEXT_TASK},
-    {OF_COMMAND, RULE_COMMAND_EXPIRED, SQL_LOOK_DUE_COMMAND, SQL_LOOK_NEXT_COMMAND},
+    {OF_CONVERSATION, RULE_WALL_CLOCK_NOTICE, RULE_WALL_CLOCK_NOTICE, SQL_LOOK_DUE_NOTICE, SQL_LOOK_NEXT_NOTICE},
+    {OF_CONVERSATION, RULE_WALL_CLOCK, RULE_WALL_CLOCK, SQL_LOOK_DUE_WALL_CLOCK, SQL_LOOK_NEXT_WALL_CLOCK},
+    {OF_CONVERSATION, RULE_IDLE, RULE_IDLE, SQL_LOOK_DUE_IDLE, SQL_LOOK_NEXT_IDLE},
+    {OF_CONVERSATION, RULE_GLOBAL_IDLE, RULE_GLOBAL_IDLE, SQL_LOOK_DUE_GLOBAL_IDLE, SQL_LOOK_NEXT_GLOBAL_IDLE},
+    {OF_TASK, FIRST_TASK_RULE, LAST_TASK_RULE, SQL_LOOK_DUE_TASK, SQL_LOOK_NEXT_TASK},
+    {OF_COMMAND, RULE_COMMAND_EXPIRED, RULE_COMMAND_EXPIRED, SQL_LOOK_DUE_COMMAND, SQL_LOOK_NEXT_COMMAND},
+    {OF_TOOL, FIRST_TOOL_RULE, LAST_TOOL_RULE, SQL_LOOK_DUE_TOOL, SQL_LOOK_NEXT_TOOL},
 };
+// clang-format on
 enum { SOURCES = ARRAY_LEN(sources), PAGES = SOURCES + 1 };
 
 /* Something that may be due. */
@@ -504,8 +564,7 @@ int64_t ladder_next_ms(const struct ladder *l)
 
 static bool is_source_of(const struct source *s, enum rule_id only)
 {
-    return only == RULE_COUNT || s->rule == only ||
-           (s->kind == OF_TASK && only >= FIRST_TASK_RULE && only <= LAST_TASK_RULE);
+    return only == RULE_COUNT || (only >= s->first && only <= s->last);
 }
 
 static void begin_pass(struct ladder *l, enum rule_id only, bool is_asked_for)
@@ -534,17 +593,9 @@ bool ladder_begin_pass(struct ladder *l, enum rule_id only)
     return true;
 }
 
-/* For the time until it is known which one is due. */
-static enum rule_id first_rule_of(const struct source *s)
-{
-    return s->rule == RULE_COUNT ? FIRST_TASK_RULE : s->rule;
-}
-
 static void note_run(struct ladder *l, const struct source *s)
 {
-    enum rule_id first = s->rule == RULE_COUNT ? FIRST_TASK_RULE : s->rule,
-                 last = s->rule == RULE_COUNT ? LAST_TASK_RULE : s->rule;
-    for (enum rule_id rule = first; rule <= last; rule++)
+    for (enum rule_id rule = s->first; rule <= s->last; rule++)
         l->last_run_ms[rule] = l->work->now_ms;
 }
 
@@ -563,7 +614,7 @@ static int nominate(struct ladder *l, int source, struct nominee *ret, struct er
         ret[n++] = (struct nominee){.kind = sources[source].kind,
                                     .key = l->pass.at[source].key,
                                     .due_ms = l->pass.at[source].look_ms,
-                                    .rule = first_rule_of(&sources[source])};
+                                    .rule = sources[source].first}; /* until it is known */
     }
     l->pass.at[source].is_done = n < LADDER_PAGE_ROWS;
     note_run(l, &sources[source]);
@@ -753,6 +804,13 @@ static int find_due(struct ladder *l, const struct nominee *n, struct subject *r
         *ret_rule = RULE_MACHINE_OFFLINE;
         *ret_due_ms = machine_due_ms(w, n->machine);
         break;
+    case OF_TOOL:
+        r = tool_get(w, n->key, &ret->tool, err);
+        if (r == 0)
+            r = tool_due_ms(w, ret->tool, ret_rule, ret_due_ms, err);
+        break;
+    case KIND_COUNT:
+        REQUIRE(!"a kind");
     }
     return r;
 }
@@ -801,6 +859,8 @@ static int look_again(struct ladder *l, const struct nominee *n, const struct su
 {
     if (n->kind == OF_CONVERSATION)
         return head_watch_again(l->work, s->head, err);
+    if (n->kind == OF_TOOL)
+        return tool_watch_again(l->work, s->tool, err);
     if (n->kind != OF_TASK)
         return 0;
     struct agent *a;
@@ -838,14 +898,19 @@ static int judge(struct ladder *l, struct nominee *n, enum verdict *ret, struct 
 /* What fails is told apart by its number; a listener has its conversation's. */
 static int64_t backoff_key(const struct nominee *n)
 {
-    return n->key * 6 + (int64_t)n->kind;
+    return n->key * KIND_COUNT + (int64_t)n->kind;
 }
 
 static void note_failure(struct ladder *l, const struct nominee *n, int code, const struct err *err)
 {
     static const char *const kinds[] = {
-        [OF_CONVERSATION] = "conversation", [OF_TASK] = "task",       [OF_LISTENER] = "listener_of",
-        [OF_RESTART] = "agent_of",          [OF_MACHINE] = "machine", [OF_COMMAND] = "command",
+        [OF_CONVERSATION] = "conversation",
+        [OF_TASK] = "task",
+        [OF_LISTENER] = "listener_of",
+        [OF_RESTART] = "agent_of",
+        [OF_MACHINE] = "machine",
+        [OF_COMMAND] = "command",
+        [OF_TOOL] = "wait",
     };
     int64_t wait_ms = backoff_failed(&l->backoff, backoff_key(n), l->work->now_ms);
     l->pass.so_far.errors++;

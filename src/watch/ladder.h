@@ -33,6 +33,7 @@ struct head;
 struct ladder;
 struct machine;
 struct task;
+struct tool;
 struct work;
 
 #define RUNG_LIST(X)      \
@@ -56,6 +57,7 @@ struct subject {
     struct agent *agent; /* its listener, or its restart */
     struct machine *machine;
     int64_t command;
+    struct tool *tool;
 };
 
 struct rule {

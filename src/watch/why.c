@@ -9,6 +9,7 @@
 #include "domain/head.h"
 #include "domain/log_index.h"
 #include "domain/task.h"
+#include "domain/tool.h"
 #include "domain/work.h"
 #include "watch/ladder.h"
 
@@ -209,6 +210,23 @@ static struct str tell_exit(struct work *w, struct str agent, const struct json 
                         words.n ? "\"" : "");
 }
 
+/* What happened to a tool call that a task waits for. */
+static struct str tell_tool(struct work *w, struct str kind, const struct json *data,
+                            struct str *reason)
+{
+    long long task = (long long)data_int(data, "task"), limit = (long long)data_int(data, "limit");
+    struct str id = data_text(data, "toolCallId"), name = data_text(data, "name");
+    if (str_is(kind, "watch.tool.timeout")) {
+        *reason = STR("tool_timeout");
+        return arena_printf(&w->arena, "task %lld: tool call %.*s (%.*s) gave no result in %lld ms",
+                            task, STR_ARG(id), STR_ARG(name), limit);
+    }
+    *reason = STR("resume_lease_over");
+    return arena_printf(&w->arena,
+                        "task %lld: the result of %.*s (%.*s) was taken and not applied in %lld ms",
+                        task, STR_ARG(id), STR_ARG(name), limit);
+}
+
 /* What happened to a task, or to a process. */
 static struct str tell_work(struct work *w, struct str kind, const struct json *data,
                             struct str *reason)
@@ -216,6 +234,8 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
     struct str agent = data_text(data, "agent");
     long long task = (long long)data_int(data, "task");
     *reason = kind;
+    if (str_is(kind, "watch.tool.timeout") || str_is(kind, "watch.ledger.requeue"))
+        return tell_tool(w, kind, data, reason);
     if (str_is(kind, "agent.task")) {
         *reason = data_text(data, "reason");
         return arena_printf(&w->arena, "task %lld of %.*s ended: %.*s", task, STR_ARG(agent),
@@ -241,6 +261,12 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
     if (str_is(kind, "watch.task.unattended")) {
         *reason = STR("nobody_listens");
         return arena_printf(&w->arena, "task %lld waits and nobody listens for %.*s: it is started",
+                            task, STR_ARG(agent));
+    }
+    if (str_is(kind, "watch.task.unresumed")) {
+        *reason = STR("nobody_listens");
+        return arena_printf(&w->arena,
+                            "task %lld could go on and nobody listens for %.*s: it is started",
                             task, STR_ARG(agent));
     }
     if (str_starts(kind, STR("watch.task."))) {
@@ -471,8 +497,21 @@ static struct str listener_text(struct work *w, const struct agent *a)
     return arena_printf(&w->arena, "%s listens", a->connection);
 }
 
-static int write_agent_evidence(struct work *w, const struct agent *a, const struct task *t,
-                                struct json_out *out)
+static void write_tools(struct work *w, const struct tool_list *tools, struct json_out *out)
+{
+    for (; tools; tools = tools->next) {
+        const struct tool *tool = &tools->tool;
+        write_evidence(
+            w, out, "tool",
+            arena_printf(&w->arena, "tool call %.*s (%.*s) is %s%s", STR_ARG(tool->id),
+                         STR_ARG(tool->name), tool_status_name(tool->status),
+                         tool->ledger == LEDGER_PROCESSING ? ", taken by who resumes" : ""),
+            tool->settled_ms ? tool->settled_ms : tool->since_ms, "tool");
+    }
+}
+
+static void write_agent_evidence(struct work *w, const struct agent *a, const struct task *t,
+                                 const struct tool_list *tools, struct json_out *out)
 {
     json_array(out, "evidence");
     write_evidence(w, out, "view", str_of(agent_view_name(a->view)), 0, "lifecycle");
@@ -495,8 +534,8 @@ static int write_agent_evidence(struct work *w, const struct agent *a, const str
                        arena_printf(&w->arena, "%lld%s", (long long)a->restarts,
                                     a->breaker_is_open ? ", the breaker is open" : ""),
                        0, "lifecycle");
+    write_tools(w, tools, out);
     json_end(out);
-    return 0;
 }
 
 static void write_next_rule(struct json_out *out, const char *what, int64_t since_ms,
@@ -516,8 +555,29 @@ static void write_next_rule(struct json_out *out, const char *what, int64_t sinc
     json_end(out);
 }
 
+/* Each call that it waits for, with its deadline, and each result that was lent. */
+static int write_tool_standing(struct work *w, const struct tool_list *tools, struct json_out *out,
+                               struct err *err)
+{
+    for (; tools; tools = tools->next) {
+        const struct tool *tool = &tools->tool;
+        enum rule_id rule;
+        int64_t due_ms;
+        int r = tool_due_ms(w, tool, &rule, &due_ms, err);
+        if (r < 0)
+            return r;
+        if (due_ms == NEVER_MS)
+            continue;
+        struct str what = arena_printf(&w->arena, "its tool call %.*s", STR_ARG(tool->id));
+        write_next_rule(out, what.p, rule == RULE_TOOL_TIMEOUT ? tool->since_ms : tool->leased_ms,
+                        rule, due_ms);
+    }
+    return 0;
+}
+
 static int write_agent_standing(struct work *w, const struct agent *a, const struct task *t,
-                                struct json_out *out, struct err *err)
+                                const struct tool_list *tools, struct json_out *out,
+                                struct err *err)
 {
     int r = 0;
     json_array(out, "standing");
@@ -532,6 +592,8 @@ static int write_agent_standing(struct work *w, const struct agent *a, const str
         if (r == 0 && due_ms != NEVER_MS)
             write_next_rule(out, "its task", t->pending_ms, rule, due_ms);
     }
+    if (r == 0)
+        r = write_tool_standing(w, tools, out, err);
     json_end(out);
     return r;
 }
@@ -539,18 +601,20 @@ static int write_agent_standing(struct work *w, const struct agent *a, const str
 int why_write_agent(struct work *w, const struct agent *a, struct json_out *out, struct err *err)
 {
     struct task *t = NULL;
+    struct tool_list *tools = NULL;
     struct head *h;
     int r = a->active_task ? task_get(w, a->active_task, &t, err) : 0;
     if (r == 0)
         r = head_get(w, a->conversation, &h, err);
+    if (r == 0 && t && t->status == TASK_SUSPENDED)
+        r = tools_list(w, t->task, t->epoch, &tools, err);
     if (r < 0)
         return r;
     struct str name = arena_printf(&w->arena, "%lld:%s", (long long)a->conversation, a->role);
     json_string(out, "agent", name);
     json_stringz(out, "view", agent_view_name(a->view));
     json_time(out, "now", w->now_ms);
-    r = write_agent_evidence(w, a, t, out);
-    if (r == 0)
-        r = write_agent_standing(w, a, t, out, err);
+    write_agent_evidence(w, a, t, tools, out);
+    r = write_agent_standing(w, a, t, tools, out, err);
     return r < 0 ? r : write_history(w, h, name, out, err);
 }

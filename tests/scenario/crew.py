@@ -242,3 +242,56 @@ def check_agrees(s, c):
 
 def status_of(s, c):
     return s.call("conversation.get", conversation=c)["status"]
+
+
+# ---- tools ----
+
+SUSPEND_MS, LEASE_MS = 30_000, 10_000  # worker.suspend_timeout_seconds; of a resume
+SUSPENDED_REAP_MS = 7_200_000          # pmo.suspended_reap_seconds
+
+
+def suspend(s, task, *calls, **more):
+    """Waits for these calls: ids, or whole members of `tools`."""
+    tools = [{"toolCallId": x, "name": f"tool-{x}"} if isinstance(x, str) else x for x in calls]
+    return s.call("task.suspend", task=task["task"], epoch=task["epoch"], tools=tools, **more)
+
+
+def report(s, task, call, status="success", **more):
+    return s.call("tool.report", task=task["task"], toolCallId=call, status=status, **more)
+
+
+def resume(s, task, **more):
+    return s.call("task.resume", task=task["task"], epoch=task["epoch"], **more)
+
+
+def taken(s, task):
+    """(id, status) of what a resume takes."""
+    return [(r["toolCallId"], r["status"]) for r in resume(s, task)["results"]]
+
+
+def applied(s, task, *calls, **more):
+    answer = s.call("task.applied", task=task["task"], epoch=task["epoch"],
+                    toolCallIds=list(calls), **more)
+    eq(answer["epoch"], answer["task"]["epoch"], "the epoch of an apply")
+    return answer["task"]
+
+
+def suspended(s, c, *calls, role="a", **more):
+    """A task of this role that waits for these calls."""
+    return suspend(s, put_to_work(s, c, role, **more), *calls)["task"]
+
+
+def cards(s, c, kind, **only):
+    """The contents of a conversation's cards of this type, in order."""
+    found, after = [], 0
+    while after is not None:
+        page = s.call("card.list", conversation=c, type=kind, after=after, **only)
+        found += page["cards"]
+        after = page["next"]
+    return [x["content"] for x in found]
+
+
+def deliverable_of(s, task):
+    """The content of the card that a task left."""
+    card = task_of(s, task)["outcome"]["deliverableCardId"]
+    return s.call("card.get", card=card)["card"]["content"] if card else None

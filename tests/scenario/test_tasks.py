@@ -66,8 +66,13 @@ def test_fail_and_cancel_say_why(s):
     eq([(e["status"], e["reason"], e["error"], e["epoch"]) for e in said(s, c, "agent.task")],
        [("failed", "failed", "no such file", 1), ("canceled", "canceled_by_user", "not any more",
                                                   t["epoch"])], "told with the epoch that ended")
-    eq([e["deliverable_card_id"] for e in said(s, c, "agent.task")], [None, None], "no deliverable")
-    check(all(e["deliverable_error"] for e in said(s, c, "agent.task")), "and the reason why")
+    failed, canceled = said(s, c, "agent.task")
+    eq((failed["deliverable_card_id"], failed["deliverable_error"]), (None, "none was given"),
+       "its worker gave none")
+    eq(canceled["deliverable_error"], None, "somebody else ended it")
+    card = s.call("card.get", card=canceled["deliverable_card_id"])["card"]["content"]
+    eq(card["diagnostics"]["source"], "cancelTask", "what is known of it")
+    check("not any more" in card["message"], card["message"])
 
 
 def in_status(s, c, want):

@@ -57,6 +57,12 @@ TEST(L05_what_the_ladder_asks_is_answered_by_its_indexes)
         {SQL_COMMAND_LIST, "INTEGER PRIMARY KEY"},
         {SQL_COMMAND_FAIL, "INTEGER PRIMARY KEY"},
         {SQL_MOVE_LIST, "PRIMARY KEY"},
+        {SQL_LOOK_DUE_TOOL, "look_for_waits"},
+        {SQL_LOOK_NEXT_TOOL, "look_for_waits"},
+        {SQL_TOOL_FIND, "one_wait_per_call"},
+        {SQL_TOOL_LIST, "waits_by_suspension"},
+        {SQL_TOOL_SUMMARY, "waits_by_suspension"},
+        {SQL_CARD_LAST_DELIVERABLE, "deliverables"},
     };
     struct store *s = open_store();
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -115,6 +121,57 @@ TEST(an_agent_has_one_open_start_and_a_process_one_open_stop)
     CHECK_INT(put_command(s, 5, "restart-agent", "a", "p5"), 0);
     CHECK_INT(put_command(s, 6, "stop-agent", "a", "p1"), 0);
     CHECK_INT(store_commit(s, NULL), 0);
+    store_close(s);
+}
+
+/* What a row of the waiting tools may be: see its columns. */
+struct wait {
+    const char *wait_status, *settled_at, *result_status, *result_card, *ledger_status, *leased_at;
+};
+
+static int put_wait(struct store *s, const struct wait *row)
+{
+    _cleanup_free_ char *sql = mem_printf(
+        "INSERT INTO turn_waiting_tools (task, epoch, tool_call_id, since_at, wait_status,"
+        " settled_at, result_status, result_card, ledger_status, leased_at)"
+        " VALUES (1, 1, 'x', 1, '%s', %s, %s, %s, %s, %s)",
+        row->wait_status, row->settled_at, row->result_status, row->result_card, row->ledger_status,
+        row->leased_at);
+    int r = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+    sqlite3_exec(s->db, "DELETE FROM turn_waiting_tools", NULL, NULL, NULL);
+    return r;
+}
+
+/* ledger.reconcile has nothing to do: a result is never without its entry, nor an entry without its
+ * result; and nothing is lent that is not there. */
+TEST(a_result_and_its_entry_in_the_ledger_are_one)
+{
+    static const struct wait good[] = {
+        {"waiting", "NULL", "NULL", "NULL", "NULL", "NULL"},
+        {"received", "2", "'success'", "7", "'pending'", "NULL"},
+        {"received", "2", "'timeout'", "7", "'processing'", "3"},
+        {"applied", "2", "'success'", "7", "'applied'", "NULL"},
+        {"interrupted", "2", "'interrupted'", "7", "'applied'", "NULL"},
+        {"expired", "2", "NULL", "NULL", "NULL", "NULL"},
+    };
+    static const struct wait bad[] = {
+        {"received", "2", "'success'", "7", "NULL", "NULL"},
+        {"received", "2", "'success'", "NULL", "'pending'", "NULL"},
+        {"received", "2", "NULL", "7", "'pending'", "NULL"},
+        {"received", "NULL", "'success'", "7", "'pending'", "NULL"},
+        {"received", "2", "'success'", "7", "'processing'", "NULL"},
+        {"received", "2", "'success'", "7", "'pending'", "3"},
+        {"received", "2", "NULL", "NULL", "NULL", "NULL"},
+        {"waiting", "NULL", "'success'", "7", "'pending'", "NULL"},
+        {"waiting", "2", "NULL", "NULL", "NULL", "NULL"},
+        {"applied", "2", "'success'", "7", "NULL", "NULL"},
+        {"lost", "2", "NULL", "NULL", "NULL", "NULL"},
+    };
+    struct store *s = open_store();
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        CHECK_INT(put_wait(s, &good[i]), SQLITE_OK);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        CHECK_INT(put_wait(s, &bad[i]), SQLITE_CONSTRAINT_CHECK);
     store_close(s);
 }
 
