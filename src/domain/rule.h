@@ -40,6 +40,7 @@ struct work;
     X(MACHINE_OFFLINE, "machine.offline")             \
     X(AGENT_EXITED, "agent.exited")                   \
     X(COMMAND_EXPIRED, "command.expired")             \
+    X(QUEUE_SWEEP, "queue.sweep")                     \
     X(PARTICIPANT_EXPIRE, "participant.expire")       \
     X(TASK_ACKNOWLEDGED, "task.acknowledged")         \
     X(TASK_ORPHANED, "task.orphaned")                 \

@@ -11,6 +11,7 @@
 #include "domain/card.h"
 #include "domain/inbox.h"
 #include "domain/process.h"
+#include "domain/queue.h"
 #include "domain/work.h"
 
 enum { TASKS_MAX = 100000, EVICTIONS_PER_TICK = 64, PAGE_ROWS = 256 };
@@ -545,6 +546,8 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
         return r;
     w->next_look_ms = MIN(w->next_look_ms, t->look_ms);
     r = write_row(w, t, err);
+    if (r == 0 && tr->from == TASK_QUEUED)
+        r = queue_find_first(w, a, err);
     if (r == 0)
         r = agent_store(w, a, m->rule ? m->rule : trigger_names[m->trigger], err);
     return r < 0 ? r : count_open(w, h, is_active(tr->from), is_active(tr->to), err);
@@ -724,7 +727,12 @@ int task_create(struct work *w, struct agent *a, struct str content, struct str 
         return r;
     w->last.task = task;
     r = task_get(w, task, ret, err);
-    return r < 0 ? r : task_promote(w, a, err);
+    if (r == 0 && !a->active_task)
+        return task_promote(w, a, err);
+    agent_edit(w, a);
+    if (r == 0)
+        r = queue_find_first(w, a, err);
+    return r < 0 ? r : agent_store(w, a, "has_work", err);
 }
 
 /* ---- all of a conversation ---- */

@@ -376,10 +376,19 @@ static const char version_3[] =
     "CREATE INDEX cards_by_task ON cards (task, card);"
     "CREATE INDEX cards_by_conversation ON cards (conversation, card);";
 
+static const char version_4[] =
+    /* queue.sweep: an agent that has a queue and nothing to do (domain/queue.h). */
+    "ALTER TABLE agents ADD COLUMN first_queued INTEGER;"
+    "UPDATE agents SET first_queued = (SELECT MIN(task) FROM tasks WHERE status = 'queued'"
+    "  AND tasks.conversation = agents.conversation AND tasks.role = agents.role);"
+    "CREATE INDEX agents_stranded ON agents (first_queued)"
+    "  WHERE active_task IS NULL AND first_queued IS NOT NULL;";
+
 const char *const schema_migrations[] = {
     version_1,
     version_2,
     version_3,
+    version_4,
 };
 
 const size_t schema_version_latest = ARRAY_LEN(schema_migrations);

@@ -121,13 +121,14 @@
       "SELECT kind, machine, desired, ensured, process, view, turn_epoch, active_task,"            \
       " connection_id, is_listening, last_seen_at, spawn_id, process_at, listener_spawn,"          \
       " is_crashed, breaker_open, restart_count, restarts, restart_at, is_removed, view_at,"       \
-      " is_fenced FROM agents WHERE conversation = ?1 AND role = ?2")                              \
+      " is_fenced, first_queued FROM agents WHERE conversation = ?1 AND role = ?2")                \
     X(AGENT_UPDATE, WRITE,                                                                         \
       "UPDATE agents SET desired = ?3, ensured = ?4, view = ?5, turn_epoch = ?6, active_task = ?7,"\
       " connection_id = ?8, is_listening = ?9, last_seen_at = ?10, process = ?11, spawn_id = ?12," \
       " process_at = ?13, listener_spawn = ?14, is_crashed = ?15, breaker_open = ?16,"             \
       " restart_count = ?17, restarts = ?18, restart_at = ?19, kind = ?20, machine = ?21,"         \
-      " is_removed = ?22, view_at = ?23, is_fenced = ?24 WHERE conversation = ?1 AND role = ?2")   \
+      " is_removed = ?22, view_at = ?23, is_fenced = ?24, first_queued = ?25"                      \
+      " WHERE conversation = ?1 AND role = ?2")                                                    \
     X(AGENT_LIST_RESTARTING, READ,                                                                 \
       "SELECT conversation, role FROM agents WHERE restart_at IS NOT NULL"                         \
       " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
@@ -288,6 +289,11 @@
       "SELECT task, look_at FROM tasks WHERE look_at <= ?1 AND (look_at, task) > (?2, ?3)"         \
       " ORDER BY look_at, task LIMIT ?4")                                                          \
     X(LOOK_NEXT_TASK, READ, "SELECT MIN(look_at) FROM tasks WHERE look_at > ?1")                   \
+    X(LOOK_DUE_QUEUE, READ,                                                                        \
+      "SELECT first_queued, 0 FROM agents a WHERE active_task IS NULL AND first_queued > ?3"       \
+      " AND ?2 <= ?1 AND EXISTS (SELECT 1 FROM conversations c"                                    \
+      " WHERE c.conversation = a.conversation AND c.status = 'active')"                            \
+      " ORDER BY first_queued LIMIT ?4")                                                           \
     X(INBOX_INSERT, WRITE,                                                                         \
       "INSERT INTO agent_inbox (inbox, conversation, role, type, correlation_id, epoch, status,"   \
       " channel, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?9)")     \

@@ -31,6 +31,7 @@
 #include "domain/lease.h"
 #include "domain/machine.h"
 #include "domain/participant.h"
+#include "domain/queue.h"
 #include "domain/task.h"
 #include "domain/work.h"
 
@@ -183,6 +184,16 @@ static int restart(struct work *w, const struct task *t, enum rule_id rule, stru
     return r < 0 ? r : agent_replace(w, a, rule_name(rule), err);
 }
 
+/* queue.sweep: what should have been dispatched when its agent became free. */
+static int sweep(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    struct agent *a;
+    int r = move_task(w, s->task, TRIGGER_PROMOTE, STOP_REASON_NONE, rule, err);
+    if (r == 0)
+        r = agent_get(w, s->task->conversation, str_of(s->task->role), &a, err);
+    return r < 0 ? r : agent_bring_up(w, a, rule_name(rule), err);
+}
+
 /* task.acknowledged, task.orphaned: back to pending, an attempt is lost. */
 static int take_back(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
@@ -312,6 +323,13 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .does = "a start is closed, counted as a failure and tried again; a stop is sent again",
         .event = "`agent.state`",
         .act = expire_command},
+    [RULE_QUEUE_SWEEP] = {
+        .rung = RUNG_RING, .seed = "002",
+        .key = NULL,
+        .due = "a task is queued and its agent has nothing to do; looked for in every pass",
+        .does = "dispatches it, and starts its agent if it may be",
+        .event = "`watch.queue.sweep`",
+        .act = sweep},
     [RULE_PARTICIPANT_EXPIRE] = {
         .rung = RUNG_RECLAIM, .seed = "001",
         .key = "liveness.ttl_seconds", .unit_ms = 1000,
@@ -401,12 +419,13 @@ enum rule_id ladder_first_due(const struct options *o, const struct gaps *g, con
 /* ---- the engine ---- */
 
 /* Where what may be due is found: indexes in the store, and the leases in memory. */
-enum kind { OF_CONVERSATION, OF_TASK, OF_LISTENER, OF_RESTART, OF_MACHINE, OF_COMMAND };
+enum kind { OF_CONVERSATION, OF_TASK, OF_LISTENER, OF_RESTART, OF_MACHINE, OF_COMMAND, OF_QUEUE };
+enum { KINDS = OF_QUEUE + 1 };
 
 static const struct source {
     enum kind kind;
-    enum rule_id rule; /* that it is for; RULE_COUNT: several */
-    enum statement find, next;
+    enum rule_id rule;         /* that it is for; RULE_COUNT: several */
+    enum statement find, next; /* next == 0: what it has is due at once */
 } sources[] = {
     {OF_CONVERSATION, RULE_WALL_CLOCK_NOTICE, SQL_LOOK_DUE_NOTICE, SQL_LOOK_NEXT_NOTICE},
     {OF_CONVERSATION, RULE_WALL_CLOCK, SQL_LOOK_DUE_WALL_CLOCK, SQL_LOOK_NEXT_WALL_CLOCK},
@@ -414,6 +433,7 @@ static const struct source {
     {OF_CONVERSATION, RULE_GLOBAL_IDLE, SQL_LOOK_DUE_GLOBAL_IDLE, SQL_LOOK_NEXT_GLOBAL_IDLE},
     {OF_TASK, RULE_COUNT, SQL_LOOK_DUE_TASK, SQL_LOOK_NEXT_TASK},
     {OF_COMMAND, RULE_COMMAND_EXPIRED, SQL_LOOK_DUE_COMMAND, SQL_LOOK_NEXT_COMMAND},
+    {OF_QUEUE, RULE_QUEUE_SWEEP, SQL_LOOK_DUE_QUEUE, 0},
 };
 enum { SOURCES = ARRAY_LEN(sources), PAGES = SOURCES + 1 };
 
@@ -751,6 +771,11 @@ static int find_due(struct ladder *l, const struct nominee *n, struct subject *r
         *ret_rule = RULE_COMMAND_EXPIRED;
         r = command_deadline_ms(w, n->key, ret_due_ms, err);
         break;
+    case OF_QUEUE:
+        r = task_get(w, n->key, &ret->task, err);
+        if (r == 0)
+            r = queue_due_ms(w, ret->task, ret_due_ms, err);
+        break;
     case OF_MACHINE:
         *ret_rule = RULE_MACHINE_OFFLINE;
         *ret_due_ms = machine_due_ms(w, n->machine);
@@ -840,15 +865,21 @@ static int judge(struct ladder *l, struct nominee *n, enum verdict *ret, struct 
 /* What fails is told apart by its number; a listener has its conversation's. */
 static int64_t backoff_key(const struct nominee *n)
 {
-    return n->key * 6 + (int64_t)n->kind;
+    return n->key * KINDS + (int64_t)n->kind;
 }
 
 static void note_failure(struct ladder *l, const struct nominee *n, int code, const struct err *err)
 {
     static const char *const kinds[] = {
-        [OF_CONVERSATION] = "conversation", [OF_TASK] = "task",       [OF_LISTENER] = "listener_of",
-        [OF_RESTART] = "agent_of",          [OF_MACHINE] = "machine", [OF_COMMAND] = "command",
+        [OF_CONVERSATION] = "conversation",
+        [OF_TASK] = "task",
+        [OF_LISTENER] = "listener_of",
+        [OF_RESTART] = "agent_of",
+        [OF_MACHINE] = "machine",
+        [OF_COMMAND] = "command",
+        [OF_QUEUE] = "task",
     };
+    _Static_assert(ARRAY_LEN(kinds) == KINDS, "a word for each kind");
     int64_t wait_ms = backoff_failed(&l->backoff, backoff_key(n), l->work->now_ms);
     l->pass.so_far.errors++;
     l->stats.errors++;
@@ -901,6 +932,8 @@ static int find_next(struct ladder *l, struct err *err)
     backoff_forget_until(&l->backoff, l->pass.horizon_ms);
     int64_t next_ms = backoff_next_ms(&l->backoff, NULL);
     for (int i = 0; i < SOURCES; i++) {
+        if (!sources[i].next)
+            continue;
         struct query *q = store_query(l->work->store, sources[i].next);
         query_int(q, 1, l->pass.horizon_ms);
         int r = query_one(q, err);

@@ -214,6 +214,11 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
         return arena_printf(&w->arena, "task %lld waits and nobody listens for %.*s: it is started",
                             task, STR_ARG(agent));
     }
+    if (str_is(kind, "watch.queue.sweep")) {
+        *reason = STR("queued_and_idle");
+        return arena_printf(&w->arena, "task %lld was queued and %.*s had nothing to do", task,
+                            STR_ARG(agent));
+    }
     if (str_starts(kind, STR("watch.task."))) {
         *reason = STR("worker_lease_over");
         return arena_printf(&w->arena, "task %lld was taken back from %.*s; %lld attempts lost",
