@@ -149,10 +149,12 @@ int64_t rule_task_limit(enum rule_id rule, const struct options *o)
     }
 }
 
-/* Nobody waits for it, and somebody could be started: a person's stop is not undone. */
-static bool is_unattended(const struct work *w, const struct agent *a)
+/* Nobody waits for it, and nobody asked for that: a person's stop is not undone. Somebody who
+ * cannot be started is told of once. */
+static bool is_unattended(const struct work *w, const struct task *t, const struct agent *a)
 {
-    return a->desired != DESIRED_STOPPED && a->kind[0] && !agent_is_attended(w, a);
+    bool is_told = !a->kind[0] && t->restarted_ms;
+    return a->desired != DESIRED_STOPPED && !is_told && !agent_is_attended(w, a);
 }
 
 /* What is due while it waits to be taken up. */
@@ -161,7 +163,7 @@ static int64_t due_pending(const struct work *w, enum rule_id rule, int64_t limi
 {
     if (rule == RULE_TASK_EXHAUSTED)
         return t->attempts >= limit ? t->pending_ms : NEVER_MS;
-    if (rule == RULE_TASK_UNATTENDED && is_unattended(w, a))
+    if (rule == RULE_TASK_UNATTENDED && is_unattended(w, t, a))
         return gaps_due_ms(&w->gaps, MAX(t->pending_ms, t->restarted_ms), limit);
     if (rule == RULE_DISPATCH_REAP)
         return gaps_due_ms(&w->gaps, t->pending_ms, limit);

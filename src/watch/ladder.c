@@ -205,21 +205,27 @@ static int take_back(struct work *w, const struct subject *s, enum rule_id rule,
     return r < 0 || is_given_up ? r : restart(w, t, rule, err);
 }
 
-/* task.unattended: one start of its agent; the clock begins anew. */
+/* task.unattended: one start of its agent; the clock begins anew. Nothing can be started for an
+ * unmanaged one: that nobody is there is on record then, once for the time it is pending. */
 static int attend(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
     struct task *t = s->task;
-    struct str data =
-        arena_printf(&w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",%.*s}", (long long)t->task,
-                     (long long)t->conversation, t->role, STR_ARG(evidence(w, t, rule)));
+    struct agent *a;
     struct event e;
-    int r = append_system(w, t->conversation, "system-watchdog", "watch.task.unattended", data,
-                          NULL, &e, err);
+    int r = agent_get(w, t->conversation, str_of(t->role), &a, err);
+    if (r < 0)
+        return r;
+    struct str data =
+        arena_printf(&w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",%.*s%s}", (long long)t->task,
+                     (long long)t->conversation, t->role, STR_ARG(evidence(w, t, rule)),
+                     a->kind[0] ? "" : ",\"reason\":\"unmanaged\"");
+    r = append_system(w, t->conversation, "system-watchdog", "watch.task.unattended", data, NULL,
+                      &e, err);
     if (r == 0)
         r = work_note_move(w, t->conversation, &e, rule_name(rule), err);
     if (r == 0)
         r = task_note_restart(w, t, err);
-    return r < 0 ? r : restart(w, t, rule, err);
+    return r < 0 ? r : agent_replace(w, a, rule_name(rule), err);
 }
 
 /* Beside the task's own end: who made it, on what evidence and by which limit (P13). */
@@ -355,7 +361,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .rung = RUNG_RESTART, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.pending_timeout_seconds", .unit_ms = 1000,
         .due = "pending, and nobody has listened for the limit",
-        .does = "one start of its agent, unless a person stopped it",
+        .does = "one start of its agent, unless a person stopped it; for an unmanaged one, which nobody can start, it is told once",
         .event = "`watch.task.unattended`",
         .act = attend},
     [RULE_DISPATCH_REAP] = {

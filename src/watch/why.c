@@ -211,6 +211,11 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
     }
     if (str_is(kind, "watch.task.unattended")) {
         *reason = STR("nobody_listens");
+        if (str_is(data_text(data, "reason"), "unmanaged"))
+            return arena_printf(&w->arena,
+                                "task %lld waits, nobody listens for %.*s, and nothing can be "
+                                "started for it: it is unmanaged",
+                                task, STR_ARG(agent));
         return arena_printf(&w->arena, "task %lld waits and nobody listens for %.*s: it is started",
                             task, STR_ARG(agent));
     }

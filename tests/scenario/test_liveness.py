@@ -179,6 +179,30 @@ def test_task_unattended_not_while_somebody_listens(s):
 
 
 @manual()
+def test_P13_unattended_work_of_an_unmanaged_agent_is_told_once_while_it_waits(s):
+    """Nothing can be started, but nothing stalls without a recorded reason."""
+    c = talk(s)
+    t = give(s, c)
+    told = lambda: said(s, c, "watch.task.unattended")  # noqa: E731
+    check_once_at(s, c, "task.unattended", now(s) + UNATTENDED_MS + 1, lambda: bool(told()))
+    (e,) = told()
+    eq((e["task"], e["agent"], e["limit"], e["reason"], e["status"]),
+       (t["task"], f"{c}:a", UNATTENDED_MS, "unmanaged", "pending"), "evidence and limit")
+    advance(s, UNATTENDED_MS + 1)
+    s.restart()
+    advance(s, 1)
+    eq((len(told()), open_starts(s, c)), (1, []), "once, and nothing is started")
+    (h,) = [h for h in s.call("agent.why", conversation=c, role="a")["history"]
+            if h["rule"] == "task.unattended"]
+    check("unmanaged" in h["what"], f"why says it: {h}")
+    join(s, c)
+    start(s, claim(s, c))  # a new time of waiting begins when it is taken back
+    advance(s, ACTIVE_MS + 1)
+    eq(status(s, t), "pending", "taken back")
+    check_once_at(s, c, "task.unattended", now(s) + UNATTENDED_MS + 1, lambda: len(told()) == 2)
+
+
+@manual()
 def test_P14_no_rule_starts_whom_a_person_stopped(s):
     c = talk(s, "a", kind="worker")
     t = put_to_work(s, c)
@@ -393,7 +417,8 @@ def test_rules_say_what_they_did(s):
     after = rules(s)
     fired = {r: after[r]["fired"] - before[r]["fired"] for r in after}
     eq({r: n for r, n in fired.items() if n},
-       {"participant.expire": 1, "task.orphaned": 1, "dispatch.reap": 1}, "fired")
+       {"participant.expire": 1, "task.orphaned": 1, "task.unattended": 1, "dispatch.reap": 1},
+       "fired")
     for rule in ("participant.expire", "task.orphaned", "dispatch.reap"):
         check(after[rule]["lastRunAt"], rule)
 
