@@ -65,6 +65,12 @@ int64_t gaps_within_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms)
     return sum;
 }
 
+int64_t gaps_after_pause_ms(const struct gaps *g, int64_t since_ms, int64_t from_ms, int64_t to_ms)
+{
+    int64_t ran_ms = from_ms - since_ms - gaps_within_ms(g, since_ms, from_ms);
+    return gaps_back_ms(g, to_ms, ran_ms);
+}
+
 void gaps_add(struct gaps *g, int64_t from_ms, int64_t to_ms)
 {
     REQUIRE(from_ms < to_ms);

@@ -54,6 +54,9 @@ int64_t gaps_due_ms(const struct gaps *g, int64_t since_ms, int64_t limit_ms);
 int64_t gaps_back_ms(const struct gaps *g, int64_t at_ms, int64_t watched_ms);
 /* How much of the time between the two went unwatched. */
 int64_t gaps_within_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms);
+/* A clock that has run since since_ms stood still from from_ms on: the time it must seem to run
+ * since for it to go on at to_ms where it stood. */
+int64_t gaps_after_pause_ms(const struct gaps *g, int64_t since_ms, int64_t from_ms, int64_t to_ms);
 /* Adds one that begins no earlier than the last one ended. */
 void gaps_add(struct gaps *g, int64_t from_ms, int64_t to_ms);
 void gaps_release(struct gaps *g);

@@ -41,7 +41,10 @@ struct work;
     X(AGENT_EXITED, "agent.exited")                   \
     X(COMMAND_EXPIRED, "command.expired")             \
     X(QUEUE_SWEEP, "queue.sweep")                     \
+    X(INBOX_PENDING, "inbox.pending")                 \
+    X(INBOX_PROCESSING, "inbox.processing")           \
     X(PARTICIPANT_EXPIRE, "participant.expire")       \
+    X(DISPATCH_RETRY, "dispatch.retry")               \
     X(TASK_ACKNOWLEDGED, "task.acknowledged")         \
     X(TASK_ORPHANED, "task.orphaned")                 \
     X(TASK_UNATTENDED, "task.unattended")             \
@@ -76,12 +79,15 @@ int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gap
 
 /* When a rule of tasks is due for this one: the tasks of an active conversation. By what is stored,
  * and by the leases in memory. */
-#define FIRST_TASK_RULE RULE_TASK_ACKNOWLEDGED
+#define FIRST_TASK_RULE RULE_DISPATCH_RETRY
 #define LAST_TASK_RULE RULE_TASK_MAX_SECONDS
 int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,
                      struct err *err);
 /* The limit it has, in milliseconds (attempts, for task.exhausted); 0: off. */
 int64_t rule_task_limit(enum rule_id rule, const struct options *o);
+/* How long to wait before the next ring, after `count` of them: the limit, doubling up to a minute.
+ * A limit above that does not double. */
+int64_t rule_repeat_ms(int64_t limit_ms, int64_t count);
 
 /*
  * A head was edited: brings the stored looks forward where due is earlier. Returns at once if

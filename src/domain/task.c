@@ -126,6 +126,8 @@ static int from_row(struct query *q, struct task *t, struct err *err)
     t->look_ms = query_is_null(q, 21) ? NEVER_MS : query_get_int(q, 21);
     snprintf(t->claimed_spawn, sizeof t->claimed_spawn, "%.*s", STR_ARG(query_get_text(q, 22)));
     snprintf(t->held_spawn, sizeof t->held_spawn, "%.*s", STR_ARG(query_get_text(q, 23)));
+    t->retried_ms = query_get_int(q, 24);
+    t->retries = query_get_int(q, 25);
     return 0;
 }
 
@@ -215,6 +217,8 @@ static int write_row(struct work *w, struct task *t, struct err *err)
         query_text(q, 20, str_of(t->claimed_spawn));
     if (t->held_spawn[0])
         query_text(q, 21, str_of(t->held_spawn));
+    bind_time(q, 22, t->retried_ms);
+    query_int(q, 23, t->retries);
     work_mark_written(w);
     return query_run(q, NULL, err);
 }
@@ -380,7 +384,7 @@ static void enter(struct work *w, struct task *t, const struct task_move *m)
         if (!t->dispatched_ms)
             t->dispatched_ms = w->now_ms;
         t->restarted_ms = t->acknowledged_ms = t->started_ms = t->progress_ms = t->beat_ms = 0;
-        t->machine_beat_ms = 0;
+        t->machine_beat_ms = t->retried_ms = t->retries = 0;
         t->claimed_by[0] = t->claimed_spawn[0] = '\0';
         t->held = m->held;
         snprintf(t->held_spawn, sizeof t->held_spawn, "%.*s", STR_ARG(m->held_spawn));
@@ -816,15 +820,10 @@ static int resume_one(struct work *w, struct task *t, int64_t blocked_at_ms, str
     if (!task_is_active(t))
         return 0;
     task_edit(w, t);
-    int64_t *const clocks[] = {&t->pending_ms, &t->restarted_ms, &t->suspended_ms};
-    for (size_t i = 0; i < ARRAY_LEN(clocks); i++) {
-        int64_t since_ms = *clocks[i];
-        if (!since_ms)
-            continue; /* it has run as long as it had when it was blocked */
-        int64_t ran_ms =
-            blocked_at_ms - since_ms - gaps_within_ms(&w->gaps, since_ms, blocked_at_ms);
-        *clocks[i] = gaps_back_ms(&w->gaps, w->now_ms, ran_ms);
-    }
+    int64_t *const clocks[] = {&t->pending_ms, &t->restarted_ms, &t->suspended_ms, &t->retried_ms};
+    for (size_t i = 0; i < ARRAY_LEN(clocks); i++)
+        if (*clocks[i])
+            *clocks[i] = gaps_after_pause_ms(&w->gaps, *clocks[i], blocked_at_ms, w->now_ms);
     int r = stored_due_ms(w, t, &t->look_ms, err);
     if (r < 0)
         return r;
@@ -837,6 +836,8 @@ int tasks_resume(struct work *w, int64_t conversation, int64_t blocked_at_ms, st
 {
     struct agent_role *roles;
     int r = each_open(w, conversation, resume_one, blocked_at_ms, err);
+    if (r == 0)
+        r = inbox_resume(w, conversation, blocked_at_ms, err);
     if (r == 0)
         r = agent_roles(w, conversation, &roles, err);
     for (struct agent_role *role = r == 0 ? roles : NULL; r == 0 && role; role = role->next) {

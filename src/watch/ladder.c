@@ -28,12 +28,14 @@
 #include "domain/command.h"
 #include "domain/conversation.h"
 #include "domain/head.h"
+#include "domain/inbox.h"
 #include "domain/lease.h"
 #include "domain/machine.h"
 #include "domain/participant.h"
 #include "domain/queue.h"
 #include "domain/task.h"
 #include "domain/work.h"
+#include "watch/ring.h"
 
 /* ---- moves ---- */
 
@@ -205,6 +207,20 @@ static int take_back(struct work *w, const struct subject *s, enum rule_id rule,
     return r < 0 || is_given_up ? r : restart(w, t, rule, err);
 }
 
+/* inbox.processing: of a turn, its task is taken back, and its row with it. */
+static int hand_out_again(struct work *w, const struct subject *s, enum rule_id rule,
+                          struct err *err)
+{
+    struct subject of = {0};
+    int64_t task;
+    if (s->inbox->type != INBOX_OF_TURN)
+        return ring_taken(w, s, rule, err);
+    if (!str_to_int(s->inbox->correlation, &task))
+        return err_set(err, ERR_INTERNAL, "inbox row %lld is damaged", (long long)s->inbox->inbox);
+    int r = task_get(w, task, &of.task, err);
+    return r < 0 ? r : take_back(w, &of, rule, err);
+}
+
 /* task.unattended: one start of its agent; the clock begins anew. Nothing can be started for an
  * unmanaged one: that nobody is there is on record then, once for the time it is pending. */
 static int attend(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
@@ -336,6 +352,20 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .does = "dispatches it, and starts its agent if it may be",
         .event = "`watch.queue.sweep`",
         .act = sweep},
+    [RULE_INBOX_PENDING] = {
+        .rung = RUNG_RING, .seed = "002", .next = SQL_LOOK_NEXT_INBOX_PENDING,
+        .key = "pmo.pending_wakeup_seconds", .unit_ms = 1000,
+        .due = "an inbox row is pending for the limit; again with waits that double up to a minute",
+        .does = "rings; one that is no turn and has no channel is skipped after `pmo.pending_wakeup_skip_seconds` (`missing_channel`)",
+        .event = "`watch.inbox.pending`, once per row",
+        .act = ring_pending},
+    [RULE_INBOX_PROCESSING] = {
+        .rung = RUNG_RECLAIM, .seed = "002", .next = SQL_LOOK_NEXT_INBOX_PROCESSING,
+        .key = "worker.inbox_processing_timeout_seconds", .unit_ms = 1000,
+        .due = "an inbox row was received and not consumed for the limit; of a turn, also nobody works on its task",
+        .does = "pending again, and a ring; of a turn, its task is taken back; after `liveness.max_attempts` times it is an error (`attempts_exhausted`)",
+        .event = "`watch.inbox.processing`",
+        .act = hand_out_again},
     [RULE_PARTICIPANT_EXPIRE] = {
         .rung = RUNG_RECLAIM, .seed = "001",
         .key = "liveness.ttl_seconds", .unit_ms = 1000,
@@ -343,6 +373,13 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .does = "disconnected; if a task waits for it and no process of it is known, it is started",
         .event = "`watch.participant.expire`",
         .act = expire},
+    [RULE_DISPATCH_RETRY] = {
+        .rung = RUNG_RING, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
+        .key = "pmo.dispatched_retry_seconds", .unit_ms = 1000,
+        .due = "pending and not claimed for the limit; again with waits that double up to a minute",
+        .does = "makes sure that its inbox row is there and pending, and rings",
+        .event = "`watch.dispatch.retry`, if it is the first ring or the row had to be put right",
+        .act = ring_dispatched},
     [RULE_TASK_ACKNOWLEDGED] = {
         .rung = RUNG_RECLAIM, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.acknowledged_timeout_seconds", .unit_ms = 1000,
@@ -425,8 +462,17 @@ enum rule_id ladder_first_due(const struct options *o, const struct gaps *g, con
 /* ---- the engine ---- */
 
 /* Where what may be due is found: indexes in the store, and the leases in memory. */
-enum kind { OF_CONVERSATION, OF_TASK, OF_LISTENER, OF_RESTART, OF_MACHINE, OF_COMMAND, OF_QUEUE };
-enum { KINDS = OF_QUEUE + 1 };
+enum kind {
+    OF_CONVERSATION,
+    OF_TASK,
+    OF_LISTENER,
+    OF_RESTART,
+    OF_MACHINE,
+    OF_COMMAND,
+    OF_QUEUE,
+    OF_INBOX
+};
+enum { KINDS = OF_INBOX + 1 };
 
 static const struct source {
     enum kind kind;
@@ -440,6 +486,9 @@ static const struct source {
     {OF_TASK, RULE_COUNT, SQL_LOOK_DUE_TASK, SQL_LOOK_NEXT_TASK},
     {OF_COMMAND, RULE_COMMAND_EXPIRED, SQL_LOOK_DUE_COMMAND, SQL_LOOK_NEXT_COMMAND},
     {OF_QUEUE, RULE_QUEUE_SWEEP, SQL_LOOK_DUE_QUEUE, 0},
+    {OF_INBOX, RULE_INBOX_PENDING, SQL_LOOK_DUE_INBOX_PENDING, SQL_LOOK_NEXT_INBOX_PENDING},
+    {OF_INBOX, RULE_INBOX_PROCESSING, SQL_LOOK_DUE_INBOX_PROCESSING,
+     SQL_LOOK_NEXT_INBOX_PROCESSING},
 };
 enum { SOURCES = ARRAY_LEN(sources), PAGES = SOURCES + 1 };
 
@@ -782,6 +831,15 @@ static int find_due(struct ladder *l, const struct nominee *n, struct subject *r
         if (r == 0)
             r = queue_due_ms(w, ret->task, ret_due_ms, err);
         break;
+    case OF_INBOX:
+        ret->inbox = arena_alloc(&w->arena, sizeof *ret->inbox);
+        r = inbox_get(w, n->key, ret->inbox, err);
+        if (r == 0)
+            r = inbox_due_ms(w, ret->inbox, ret_due_ms, err);
+        if (r == 0)
+            *ret_rule =
+                ret->inbox->status == INBOX_IS_PENDING ? RULE_INBOX_PENDING : RULE_INBOX_PROCESSING;
+        break;
     case OF_MACHINE:
         *ret_rule = RULE_MACHINE_OFFLINE;
         *ret_due_ms = machine_due_ms(w, n->machine);
@@ -834,6 +892,8 @@ static int look_again(struct ladder *l, const struct nominee *n, const struct su
 {
     if (n->kind == OF_CONVERSATION)
         return head_watch_again(l->work, s->head, err);
+    if (n->kind == OF_INBOX)
+        return inbox_store(l->work, s->inbox, err);
     if (n->kind != OF_TASK)
         return 0;
     struct agent *a;
@@ -884,6 +944,7 @@ static void note_failure(struct ladder *l, const struct nominee *n, int code, co
         [OF_MACHINE] = "machine",
         [OF_COMMAND] = "command",
         [OF_QUEUE] = "task",
+        [OF_INBOX] = "inbox",
     };
     _Static_assert(ARRAY_LEN(kinds) == KINDS, "a word for each kind");
     int64_t wait_ms = backoff_failed(&l->backoff, backoff_key(n), l->work->now_ms);

@@ -30,6 +30,7 @@
 
 struct agent;
 struct head;
+struct inbox_row;
 struct ladder;
 struct machine;
 struct task;
@@ -56,6 +57,7 @@ struct subject {
     struct agent *agent; /* its listener, or its restart */
     struct machine *machine;
     int64_t command;
+    struct inbox_row *inbox;
 };
 
 struct rule {
