@@ -105,6 +105,7 @@ static int from_row(struct query *q, struct agent *ret, struct err *err)
     ret->is_removed = query_get_int(q, 19) != 0;
     ret->view_ms = query_get_int(q, 20);
     ret->is_fenced = query_get_int(q, 21) != 0;
+    ret->first_queued = query_get_int(q, 22);
     return 0;
 }
 
@@ -354,6 +355,8 @@ static int write_row(struct work *w, const struct agent *a, struct err *err)
     query_int(q, 22, a->is_removed);
     query_int(q, 23, a->view_ms);
     query_int(q, 24, a->is_fenced);
+    if (a->first_queued)
+        query_int(q, 25, a->first_queued);
     work_mark_written(w);
     return query_run(q, NULL, err);
 }

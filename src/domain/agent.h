@@ -91,7 +91,8 @@ struct agent {
     int64_t view_ms; /* since when; 0: it never changed */
     bool is_removed; /* no longer a role; kept as long as a machine may speak of its process */
     int64_t turn_epoch;
-    int64_t active_task; /* 0: idle */
+    int64_t active_task;  /* 0: idle */
+    int64_t first_queued; /* of the tasks behind it; 0: none */
     char connection[CONNECTION_ID_BYTES_MAX + 1];
     bool is_listening;
     int64_t last_seen_ms;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "domain/command.h"
 #include "domain/guidance.h"
+#include "domain/inbox.h"
 #include "domain/log_index.h"
 #include "domain/task.h"
 #include "domain/work.h"
@@ -148,6 +149,8 @@ static int append_terminal(struct work *w, struct head *h, const struct append *
     int r = agents_touch(w, h->conversation, err);
     if (r == 0)
         r = tasks_cancel_open(w, h->conversation, err);
+    if (r == 0)
+        r = inbox_skip_open(w, h->conversation, STR_NONE, err);
     if (r == 0)
         r = commands_fail_open_starts(w, h->conversation, "conversation_ended", err);
     if (r == 0)

@@ -11,6 +11,7 @@
 #include "domain/append.h"
 #include "domain/command.h"
 #include "domain/guidance.h"
+#include "domain/inbox.h"
 #include "domain/log_index.h"
 #include "domain/task.h"
 #include "domain/work.h"
@@ -311,6 +312,8 @@ int conversation_add_agent(struct work *w, int64_t conversation, struct str role
 int conversation_remove_agent(struct work *w, struct agent *a, struct err *err)
 {
     int r = tasks_cancel_of(w, a, STOP_AGENT_REMOVED, err);
+    if (r == 0)
+        r = inbox_skip_open(w, a->conversation, str_of(a->role), err);
     if (r < 0)
         return r;
     agent_edit(w, a);

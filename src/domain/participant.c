@@ -8,6 +8,7 @@
 #include "domain/agent.h"
 #include "domain/append.h"
 #include "domain/head.h"
+#include "domain/inbox.h"
 #include "domain/process.h"
 #include "domain/task.h"
 #include "domain/tool.h"
@@ -149,6 +150,8 @@ int participant_end(struct work *w, struct agent *a, const char *reason, struct 
     a->listener_spawn[0] = '\0';
     work_touch(w, agent_key_of(a->conversation, str_of(a->role)));
     int r = agent_store(w, a, reason, err);
+    if (r == 0 && a->desired == DESIRED_STOPPED)
+        r = inbox_end_stop(w, a, INBOX_IS_CONSUMED, err); /* it has gone, as it was asked to */
     return r < 0 ? r : agent_look_at_work(w, a, err);
 }
 

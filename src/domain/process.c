@@ -11,6 +11,7 @@
 #include "domain/append.h"
 #include "domain/command.h"
 #include "domain/head.h"
+#include "domain/inbox.h"
 #include "domain/machine.h"
 #include "domain/participant.h"
 #include "domain/task.h"
@@ -104,6 +105,9 @@ int agent_start_by_person(struct work *w, struct agent *a, const char *reason, s
         return r;
     a->desired = DESIRED_RUNNING;
     a->is_ensured = true;
+    r = inbox_end_stop(w, a, INBOX_IS_SKIPPED, err);
+    if (r < 0)
+        return r;
     bool is_up = a->process == PROCESS_RUNNING || a->process == PROCESS_UNKNOWN;
     r = a->kind[0] && !is_up ? start(w, a, reason, err) : agent_store(w, a, reason, err);
     return r < 0 ? r : agent_look_at_work(w, a, err);
@@ -117,6 +121,9 @@ int agent_restart_by_person(struct work *w, struct agent *a, struct err *err)
     if (a->desired == DESIRED_STOPPED)
         a->desired = DESIRED_RUNNING;
     a->is_ensured = true;
+    r = inbox_end_stop(w, a, INBOX_IS_SKIPPED, err);
+    if (r < 0)
+        return r;
     return a->kind[0] ? start(w, a, "restarted_by_user", err)
                       : agent_store(w, a, "restarted_by_user", err);
 }
@@ -127,7 +134,9 @@ int agent_stop_by_person(struct work *w, struct agent *a, struct err *err)
     if (r < 0)
         return r;
     a->desired = DESIRED_STOPPED;
-    return agent_stop(w, a, "stopped_by_user", err);
+    r = agent_stop(w, a, "stopped_by_user", err);
+    bool is_told = !a->kind[0] && a->is_listening; /* there is no process of ours to stop */
+    return r < 0 || !is_told ? r : inbox_tell_stop(w, a, "stopped_by_user", err);
 }
 
 static struct str machine_of(const struct agent *a)

@@ -120,6 +120,8 @@ int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gap
 
 /* ---- tasks ---- */
 
+#define REPEAT_MS_MAX INT64_C(60000)
+
 int64_t rule_task_limit(enum rule_id rule, const struct options *o)
 {
     switch (rule) {
@@ -131,6 +133,12 @@ int64_t rule_task_limit(enum rule_id rule, const struct options *o)
         return option_get(o, restart, backoff_first_ms);
     case RULE_PARTICIPANT_EXPIRE:
         return option_get(o, liveness, ttl_seconds) * 1000;
+    case RULE_INBOX_PENDING:
+        return option_get(o, pmo, pending_wakeup_seconds) * 1000;
+    case RULE_INBOX_PROCESSING:
+        return option_get(o, worker, inbox_processing_timeout_seconds) * 1000;
+    case RULE_DISPATCH_RETRY:
+        return option_get(o, pmo, dispatched_retry_seconds) * 1000;
     case RULE_TASK_ACKNOWLEDGED:
         return option_get(o, liveness, acknowledged_timeout_seconds) * 1000;
     case RULE_TASK_ORPHANED:
@@ -158,10 +166,21 @@ int64_t rule_task_limit(enum rule_id rule, const struct options *o)
     }
 }
 
-/* Nobody waits for it, and somebody could be started: a person's stop is not undone. */
-static bool is_unattended(const struct work *w, const struct agent *a)
+int64_t rule_repeat_ms(int64_t limit_ms, int64_t count)
 {
-    return a->desired != DESIRED_STOPPED && a->kind[0] && !agent_is_attended(w, a);
+    int64_t wait_ms = limit_ms, most_ms = MAX(limit_ms, REPEAT_MS_MAX);
+    for (int64_t i = 0; i < count && wait_ms < most_ms; i++)
+        wait_ms *= 2;
+    return MIN(wait_ms, most_ms);
+}
+
+/* Nobody waits for it, and nobody asked for that: a person's stop is not undone. Somebody who
+ * cannot be started is told of once since then. */
+static bool is_unattended(const struct work *w, const struct task *t, const struct agent *a,
+                          int64_t since_ms)
+{
+    bool is_told = !a->kind[0] && t->restarted_ms && t->restarted_ms >= since_ms;
+    return a->desired != DESIRED_STOPPED && !is_told && !agent_is_attended(w, a);
 }
 
 /* What is due while it waits to be taken up. */
@@ -170,10 +189,13 @@ static int64_t due_pending(const struct work *w, enum rule_id rule, int64_t limi
 {
     if (rule == RULE_TASK_EXHAUSTED)
         return t->attempts >= limit ? t->pending_ms : NEVER_MS;
-    if (rule == RULE_TASK_UNATTENDED && is_unattended(w, a))
+    if (rule == RULE_TASK_UNATTENDED && is_unattended(w, t, a, t->pending_ms))
         return gaps_due_ms(&w->gaps, MAX(t->pending_ms, t->restarted_ms), limit);
     if (rule == RULE_DISPATCH_REAP)
         return gaps_due_ms(&w->gaps, t->pending_ms, limit);
+    if (rule == RULE_DISPATCH_RETRY)
+        return gaps_due_ms(&w->gaps, MAX(t->pending_ms, t->retried_ms),
+                           rule_repeat_ms(limit, t->retries));
     return NEVER_MS;
 }
 
@@ -206,7 +228,7 @@ static int due_suspended(struct work *w, enum rule_id rule, int64_t limit, const
     int64_t settled_ms = MAX(t->suspended_ms, s.settled_ms);
     if (rule == RULE_SUSPENDED_REAP)
         *ret = MAX(gaps_due_ms(&w->gaps, settled_ms, limit), s.last_deadline_ms + 1);
-    else if (s.waiting == 0 && is_unattended(w, a))
+    else if (s.waiting == 0 && is_unattended(w, t, a, settled_ms))
         *ret = gaps_due_ms(&w->gaps, MAX(settled_ms, t->restarted_ms), limit);
     return 0;
 }
@@ -293,13 +315,17 @@ static int64_t limit_in_force(enum rule_id rule, const struct options *o)
 {
     if (measures_silence(rule) && !option_get(o, watchdog, enabled))
         return -1;
+    if (rule == RULE_INBOX_PENDING) /* it has two; each has its digits */
+        return rule_task_limit(rule, o) / 1000 * OPTION_SECONDS_MAX +
+               option_get(o, pmo, pending_wakeup_skip_seconds);
     return rule < TIMED_RULE_COUNT ? default_limit(rule, o) : rule_task_limit(rule, o);
 }
 
 /* Those whose stored times to look were computed with a limit. */
 static bool has_stored_look(enum rule_id rule)
 {
-    return rule < TIMED_RULE_COUNT || (rule >= FIRST_TASK_RULE && rule <= LAST_TASK_RULE);
+    return rule < TIMED_RULE_COUNT || rule == RULE_INBOX_PENDING || rule == RULE_INBOX_PROCESSING ||
+           (rule >= FIRST_TASK_RULE && rule <= LAST_TASK_RULE);
 }
 
 static int read_limit(struct work *w, enum rule_id rule, int64_t *ret, struct err *err)
@@ -356,8 +382,10 @@ int rules_apply_limits(struct work *w, struct err *err)
     work_mark_written(w);
     for (enum rule_id rule = 0; r == 0 && rule < TIMED_RULE_COUNT; rule++)
         r = look_again(w, rule, err);
-    if (r == 0) /* each task is looked at once, at the start */
+    if (r == 0) /* each task and inbox row is looked at once, at the start */
         r = query_run(store_query(w->store, SQL_TASK_LOOK_AGAIN), NULL, err);
+    if (r == 0)
+        r = query_run(store_query(w->store, SQL_INBOX_LOOK_AGAIN), NULL, err);
     for (enum rule_id rule = 0; r == 0 && rule < RULE_COUNT; rule++)
         if (has_stored_look(rule))
             r = store_limit(w, rule, err);

@@ -40,10 +40,14 @@ struct work;
     X(MACHINE_OFFLINE, "machine.offline")             \
     X(AGENT_EXITED, "agent.exited")                   \
     X(COMMAND_EXPIRED, "command.expired")             \
+    X(QUEUE_SWEEP, "queue.sweep")                     \
+    X(INBOX_PENDING, "inbox.pending")                 \
+    X(INBOX_PROCESSING, "inbox.processing")           \
     X(PARTICIPANT_EXPIRE, "participant.expire")       \
     X(TOOL_TIMEOUT, "tool.timeout")                   \
     X(LEDGER_REQUEUE, "ledger.requeue")               \
     X(LEDGER_RECONCILE, "ledger.reconcile")           \
+    X(DISPATCH_RETRY, "dispatch.retry")               \
     X(TASK_ACKNOWLEDGED, "task.acknowledged")         \
     X(TASK_ORPHANED, "task.orphaned")                 \
     X(TASK_UNATTENDED, "task.unattended")             \
@@ -82,12 +86,15 @@ int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gap
  * and by the leases in memory. */
 #define FIRST_TOOL_RULE RULE_TOOL_TIMEOUT /* of calls that a task waits for: tool.h */
 #define LAST_TOOL_RULE RULE_LEDGER_REQUEUE
-#define FIRST_TASK_RULE RULE_TASK_ACKNOWLEDGED
+#define FIRST_TASK_RULE RULE_DISPATCH_RETRY
 #define LAST_TASK_RULE RULE_TASK_MAX_SECONDS
 int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,
                      struct err *err);
 /* The limit it has, in milliseconds (attempts, for task.exhausted); 0: off. */
 int64_t rule_task_limit(enum rule_id rule, const struct options *o);
+/* How long to wait before the next ring, after `count` of them: the limit, doubling up to a minute.
+ * A limit above that does not double. */
+int64_t rule_repeat_ms(int64_t limit_ms, int64_t count);
 
 /*
  * A head was edited: brings the stored looks forward where due is earlier. Returns at once if

@@ -12,6 +12,7 @@
 #include "domain/inbox.h"
 #include "domain/process.h"
 #include "domain/tool.h"
+#include "domain/queue.h"
 #include "domain/work.h"
 
 enum { TASKS_MAX = 100000, EVICTIONS_PER_TICK = 64, PAGE_ROWS = 256 };
@@ -126,6 +127,8 @@ static int from_row(struct query *q, struct task *t, struct err *err)
     t->look_ms = query_is_null(q, 21) ? NEVER_MS : query_get_int(q, 21);
     snprintf(t->claimed_spawn, sizeof t->claimed_spawn, "%.*s", STR_ARG(query_get_text(q, 22)));
     snprintf(t->held_spawn, sizeof t->held_spawn, "%.*s", STR_ARG(query_get_text(q, 23)));
+    t->retried_ms = query_get_int(q, 24);
+    t->retries = query_get_int(q, 25);
     return 0;
 }
 
@@ -215,6 +218,8 @@ static int write_row(struct work *w, struct task *t, struct err *err)
         query_text(q, 20, str_of(t->claimed_spawn));
     if (t->held_spawn[0])
         query_text(q, 21, str_of(t->held_spawn));
+    bind_time(q, 22, t->retried_ms);
+    query_int(q, 23, t->retries);
     work_mark_written(w);
     return query_run(q, NULL, err);
 }
@@ -380,7 +385,7 @@ static void enter(struct work *w, struct task *t, const struct task_move *m)
         if (!t->dispatched_ms)
             t->dispatched_ms = w->now_ms;
         t->restarted_ms = t->acknowledged_ms = t->started_ms = t->progress_ms = t->beat_ms = 0;
-        t->machine_beat_ms = 0;
+        t->machine_beat_ms = t->retried_ms = t->retries = 0;
         t->claimed_by[0] = t->claimed_spawn[0] = '\0';
         t->held = m->held;
         snprintf(t->held_spawn, sizeof t->held_spawn, "%.*s", STR_ARG(m->held_spawn));
@@ -557,6 +562,8 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
         return r;
     w->next_look_ms = MIN(w->next_look_ms, t->look_ms);
     r = write_row(w, t, err);
+    if (r == 0 && tr->from == TASK_QUEUED)
+        r = queue_find_first(w, a, err);
     if (r == 0)
         r = store_agent(w, a, t, m, err);
     return r < 0 ? r : count_open(w, h, is_active(tr->from), is_active(tr->to), err);
@@ -736,7 +743,12 @@ int task_create(struct work *w, struct agent *a, struct str content, struct str 
         return r;
     w->last.task = task;
     r = task_get(w, task, ret, err);
-    return r < 0 ? r : task_promote(w, a, err);
+    if (r == 0 && !a->active_task)
+        return task_promote(w, a, err);
+    agent_edit(w, a);
+    if (r == 0)
+        r = queue_find_first(w, a, err);
+    return r < 0 ? r : agent_store(w, a, "has_work", err);
 }
 
 /* ---- all of a conversation ---- */
@@ -820,7 +832,7 @@ static int resume_one(struct work *w, struct task *t, int64_t blocked_at_ms, str
     if (!task_is_active(t))
         return 0;
     task_edit(w, t);
-    int64_t *const clocks[] = {&t->pending_ms, &t->restarted_ms, &t->suspended_ms};
+    int64_t *const clocks[] = {&t->pending_ms, &t->restarted_ms, &t->suspended_ms, &t->retried_ms};
     for (size_t i = 0; i < ARRAY_LEN(clocks); i++)
         *clocks[i] = gaps_after_block_ms(&w->gaps, *clocks[i], blocked_at_ms, w->now_ms);
     int r = t->status == TASK_SUSPENDED ? tools_unblock(w, t, blocked_at_ms, err) : 0;
@@ -837,6 +849,8 @@ int tasks_resume(struct work *w, int64_t conversation, int64_t blocked_at_ms, st
 {
     struct agent_role *roles;
     int r = each_open(w, conversation, resume_one, blocked_at_ms, err);
+    if (r == 0)
+        r = inbox_resume(w, conversation, blocked_at_ms, err);
     if (r == 0)
         r = agent_roles(w, conversation, &roles, err);
     for (struct agent_role *role = r == 0 ? roles : NULL; r == 0 && role; role = role->next) {

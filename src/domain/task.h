@@ -102,6 +102,7 @@ struct task {
     /* Each the clock of one rule, 0: not yet. */
     int64_t created_ms, dispatched_ms, pending_ms, restarted_ms, acknowledged_ms, started_ms,
         progress_ms, suspended_ms, completed_ms;
+    int64_t retried_ms, retries; /* by dispatch.retry, since it is pending */
     enum task_trigger end_trigger;
     enum stop_reason stop_reason;
     int64_t deliverable; /* card; 0: none */

@@ -280,9 +280,9 @@ static int make_result_card(struct work *w, const struct task *t, const struct t
 
 /* ---- settling ---- */
 
-static const char *inbox_type(const struct tool *tool)
+static enum inbox_type inbox_type(const struct tool *tool)
 {
-    return tool->result == RESULT_TIMEOUT ? "timeout" : "tool_result";
+    return tool->result == RESULT_TIMEOUT ? INBOX_OF_TIMEOUT : INBOX_OF_TOOL_RESULT;
 }
 
 static int put_into_inbox(struct work *w, const struct task *t, const struct tool *tool,
@@ -292,7 +292,7 @@ static int put_into_inbox(struct work *w, const struct task *t, const struct too
         &w->arena,
         "{\"status\":\"%s\",\"after_execution\":\"suspend\",\"tool_result_card_id\":%lld}",
         result_names[tool->result], (long long)tool->result_card);
-    return inbox_put(w, t, inbox_type(tool), tool->id, payload, err);
+    return inbox_put_result(w, t, inbox_type(tool), tool->id, payload, err);
 }
 
 /* It waits no longer: this is its result, for ever. */
@@ -515,7 +515,8 @@ static int apply(struct work *w, const struct task *t, struct str id, struct err
     tool->status = TOOL_APPLIED;
     tool->ledger = LEDGER_APPLIED;
     r = store_tool(w, tool, err);
-    return r < 0 ? r : inbox_close(w, t, t->epoch, inbox_type(tool), id, "consumed", err);
+    return r < 0 ? r
+                 : inbox_end_result(w, t, t->epoch, inbox_type(tool), id, INBOX_IS_CONSUMED, err);
 }
 
 /* Whoever applied the last one goes on, and is the holder from now on: the process, if it is one of
@@ -657,8 +658,9 @@ static int close_one(struct work *w, const struct task *t, struct tool *tool, st
         return settle(w, t, tool, &result, err);
     if (tool->status != TOOL_RECEIVED)
         return 0;
-    int r = inbox_close(w, t, tool->epoch, inbox_type(tool), tool->id,
-                        t->status == TASK_CANCELED ? "skipped" : "consumed", err);
+    int r =
+        inbox_end_result(w, t, tool->epoch, inbox_type(tool), tool->id,
+                         t->status == TASK_CANCELED ? INBOX_IS_SKIPPED : INBOX_IS_CONSUMED, err);
     if (r < 0 || tool->ledger != LEDGER_PROCESSING)
         return r;
     tool->ledger = LEDGER_PENDING; /* it was never applied, and nobody waits for the lease */

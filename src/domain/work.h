@@ -55,8 +55,8 @@ struct work {
     struct machine *machines; /* all that ever registered */
     struct log_request *log_requests;
     int64_t last_log_request;
-    struct touched *touched;  /* what changed in this tick for those who wait */
-    struct gaps gaps;         /* in which nobody watched */
+    struct touched *touched; /* what changed in this tick for those who wait */
+    struct gaps gaps;        /* in which nobody watched */
     /* No conversation need be looked at before this time (rule.h). Appends lower it, a pass of the
      * ladder sets it anew; a request that is undone may leave it too early, which costs a look. */
     int64_t next_look_ms;

@@ -142,6 +142,26 @@ const struct method method_table[] = {
      params_task_list, method_task_list, "`{tasks:[Task], next}`",
      "In the order of their numbers; pass `next` as `after` to go on. With a filter a page may be "
      "shorter than `limit`."},
+    {"inbox.enqueue", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
+     params_inbox_enqueue, method_inbox_enqueue, "`{inboxId, duplicate?}`",
+     "A message for an agent, and a ring. Unique per agent, type, correlation and epoch of the agent: "
+     "again, it is the first one."},
+    {"inbox.receive", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
+     params_inbox_receive, method_inbox_receive,
+     "`{messages:[{inboxId, messageType, correlationId, payload, epoch, createdAt}]}`",
+     "What is pending, oldest first; it is this connection's until it is consumed, or for "
+     "`worker.inbox_processing_timeout_seconds`. Never a `turn`: that is `task.wait`."},
+    {"inbox.consume", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
+     params_inbox_consume, method_inbox_consume, "`{refused:[inboxId], consumed}`",
+     "Dealt with, by the connection that received it. Again: the same number. What another connection "
+     "has received since, or what was skipped, is refused."},
+    {"inbox.list", METHOD_READ, MAY_OPERATOR | MAY_AGENT | MAY_READ,
+     params_inbox_list, method_inbox_list, "`{messages:[Message], next}`",
+     "Every row, in order; pass `next` as `after` to go on. An agent's token sees its own. Message: as "
+     "received, and `{conversation, role, status, channel, receivedBy, attempts, processedAt, "
+     "archivedAt, ringCount, lastRungAt, watchdog_error, watchdog_at}`."},
+    {"inbox.get", METHOD_READ, MAY_OPERATOR | MAY_AGENT | MAY_READ,
+     params_inbox_get, method_inbox_get, "`{message: Message}`", "One row."},
     {"card.get", METHOD_READ, MAY_ALL, params_card_get, method_card_get,
      "`{card:{card, type, conversation, task, content, createdAt}}`",
      "What a task has left behind."},

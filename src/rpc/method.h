@@ -120,6 +120,8 @@ method_fn method_task_create, method_task_wait, method_task_claim, method_task_s
     method_task_get, method_task_list;
 
 method_fn method_task_suspend, method_tool_report, method_task_resume, method_task_applied;
+method_fn method_inbox_enqueue, method_inbox_receive, method_inbox_consume, method_inbox_list,
+    method_inbox_get;
 method_fn method_card_get, method_card_list;
 method_fn method_agent_start, method_agent_stop, method_agent_restart, method_agent_set,
     method_agent_list, method_agent_why;
@@ -182,6 +184,7 @@ bool method_may_wait(struct method_context *c, int64_t timeout_ms, int64_t key);
         .doc = "the same key again: the first answer, no second effect"                     \
     }
 enum { RPC_KEY_BYTES_MAX = 256 };
+enum { WAIT_MS_MAX = 300000 };     /* of a long poll */
 enum { RPC_PAGE_BYTES = 4 << 20 }; /* a page ends behind the item that brings it to this */
 
 /* Their params. */
@@ -195,6 +198,8 @@ extern const struct param params_conversation_resume[], params_watchdog_run_once
 extern const struct param params_lifecycle[], params_lifecycle_get[], params_command_list[];
 extern const struct param params_task_suspend[], params_tool_report[], params_task_resume[],
     params_task_applied[];
+extern const struct param params_inbox_enqueue[], params_inbox_receive[], params_inbox_consume[],
+    params_inbox_list[], params_inbox_get[];
 extern const struct param params_card_get[], params_card_list[];
 extern const struct param params_agent[], params_agent_why[], params_agent_set[],
     params_agent_list[];

@@ -8,7 +8,7 @@
 #include "rpc/method.h"
 #include "rpc/rpc.h"
 
-enum { TASK_CONTENT_BYTES_MAX = 64 << 20, WAIT_MS_MAX = 300000 };
+enum { TASK_CONTENT_BYTES_MAX = 64 << 20 };
 
 const struct param params_task_create[] = {
     CONVERSATION_ROW,

@@ -73,7 +73,9 @@ static bool is_reserved(struct str name)
 /* An agent may give work to others, but not do it for them. */
 static bool speaks_for(const struct rpc_call *call, struct str role, const struct grant *g)
 {
-    return strcmp(call->method->name, "task.create") == 0 || str_eq_nocase(role, str_of(g->role));
+    const char *name = call->method->name;
+    return strcmp(name, "task.create") == 0 || strcmp(name, "inbox.enqueue") == 0 ||
+           str_eq_nocase(role, str_of(g->role));
 }
 
 static int check_scope(const struct rpc_request *r, const struct rpc_call *call, struct err *err)

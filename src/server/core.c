@@ -543,11 +543,13 @@ static void release_inputs(struct core_input *inputs)
     }
 }
 
-/* What has to be written now and then, if only somebody writes anyway. */
+/* What has to be written now and then, if only somebody writes anyway. That the store takes writes
+ * again ends a gap: to tell it later would make it longer. */
 static bool chores_are_due(const struct core *c)
 {
     int64_t now_ms = clock_now_ms(c->config.clock);
-    return now_ms - c->pruned_ms >= PRUNE_EVERY_MS ||
+    return (c->refusing_since_ms && core_is_writable(c)) ||
+           now_ms - c->pruned_ms >= PRUNE_EVERY_MS ||
            (!c->config.clock->manual && c->work.next_look_ms != NEVER_MS &&
             now_ms - c->work.written_ms >= SIGN_OF_LIFE_MS);
 }

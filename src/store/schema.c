@@ -411,7 +411,39 @@ static const char version_4[] =
     "CREATE UNIQUE INDEX one_wait_per_call ON turn_waiting_tools (task, tool_call_id, epoch);"
     "CREATE INDEX waits_by_suspension ON turn_waiting_tools (task, epoch, wait);"
     "CREATE INDEX look_for_waits ON turn_waiting_tools (look_at, wait) WHERE look_at IS NOT NULL;"
-    "CREATE INDEX deliverables ON cards (task, card) WHERE type = 'task.deliverable';";
+    "CREATE INDEX deliverables ON cards (task, card) WHERE type = 'task.deliverable';"
+
+    /* queue.sweep: an agent that has a queue and nothing to do (domain/queue.h). */
+    "ALTER TABLE agents ADD COLUMN first_queued INTEGER;"
+    "UPDATE agents SET first_queued = (SELECT MIN(task) FROM tasks WHERE status = 'queued'"
+    "  AND tasks.conversation = agents.conversation AND tasks.role = agents.role);"
+    "CREATE INDEX agents_stranded ON agents (first_queued)"
+    "  WHERE active_task IS NULL AND first_queued IS NOT NULL;"
+
+    /* The inbox, and what rings for it (domain/inbox.h). An open row has no archived_at. */
+    "ALTER TABLE agent_inbox ADD COLUMN pending_at INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE agent_inbox ADD COLUMN processed_by TEXT;"                   /* connection */
+    "ALTER TABLE agent_inbox ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;" /* that were lost */
+    "ALTER TABLE agent_inbox ADD COLUMN woken_at INTEGER;"                    /* by inbox.pending */
+    "ALTER TABLE agent_inbox ADD COLUMN wakeups INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE agent_inbox ADD COLUMN last_rung_at INTEGER;" /* by anybody */
+    "ALTER TABLE agent_inbox ADD COLUMN ring_count INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE agent_inbox ADD COLUMN watchdog_error TEXT;"
+    "ALTER TABLE agent_inbox ADD COLUMN watchdog_at INTEGER;"
+    "ALTER TABLE agent_inbox ADD COLUMN look_at INTEGER;"
+    "UPDATE agent_inbox SET pending_at = created_at;" /* its limits are new: looked at at once */
+    "CREATE INDEX inbox_by_conversation ON agent_inbox (conversation, inbox);"
+    "CREATE INDEX inbox_open ON agent_inbox (conversation, inbox) WHERE archived_at IS NULL;"
+    "CREATE INDEX inbox_open_of_agent ON agent_inbox (conversation, role, inbox)"
+    "  WHERE archived_at IS NULL;"
+    "CREATE INDEX inbox_receivable ON agent_inbox (conversation, role, inbox)"
+    "  WHERE status = 'pending' AND type <> 'turn';"
+    "CREATE INDEX look_for_inbox_pending ON agent_inbox (look_at, inbox)"
+    "  WHERE status = 'pending' AND look_at IS NOT NULL;"
+    "CREATE INDEX look_for_inbox_processing ON agent_inbox (look_at, inbox)"
+    "  WHERE status = 'processing' AND look_at IS NOT NULL;"
+    "ALTER TABLE tasks ADD COLUMN retried_at INTEGER;" /* by dispatch.retry */
+    "ALTER TABLE tasks ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;";
 
 const char *const schema_migrations[] = {
     version_1,

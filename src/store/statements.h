@@ -9,6 +9,11 @@
 #pragma once
 
 // clang-format off
+#define INBOX_COLUMNS                                                                              \
+    "inbox, conversation, role, type, correlation_id, epoch, status, channel, payload,"            \
+    " created_at, pending_at, processed_at, archived_at, woken_at, wakeups, last_rung_at,"         \
+    " ring_count, attempts, watchdog_at, look_at, processed_by, watchdog_error"
+
 /* X(name, kind, text) */
 #define STATEMENT_LIST(X)                                                                          \
     X(CONVERSATION_INSERT, WRITE,                                                                  \
@@ -121,13 +126,14 @@
       "SELECT kind, machine, desired, ensured, process, view, turn_epoch, active_task,"            \
       " connection_id, is_listening, last_seen_at, spawn_id, process_at, listener_spawn,"          \
       " is_crashed, breaker_open, restart_count, restarts, restart_at, is_removed, view_at,"       \
-      " is_fenced FROM agents WHERE conversation = ?1 AND role = ?2")                              \
+      " is_fenced, first_queued FROM agents WHERE conversation = ?1 AND role = ?2")                \
     X(AGENT_UPDATE, WRITE,                                                                         \
       "UPDATE agents SET desired = ?3, ensured = ?4, view = ?5, turn_epoch = ?6, active_task = ?7,"\
       " connection_id = ?8, is_listening = ?9, last_seen_at = ?10, process = ?11, spawn_id = ?12," \
       " process_at = ?13, listener_spawn = ?14, is_crashed = ?15, breaker_open = ?16,"             \
       " restart_count = ?17, restarts = ?18, restart_at = ?19, kind = ?20, machine = ?21,"         \
-      " is_removed = ?22, view_at = ?23, is_fenced = ?24 WHERE conversation = ?1 AND role = ?2")   \
+      " is_removed = ?22, view_at = ?23, is_fenced = ?24, first_queued = ?25"                      \
+      " WHERE conversation = ?1 AND role = ?2")                                                    \
     X(AGENT_LIST_RESTARTING, READ,                                                                 \
       "SELECT conversation, role FROM agents WHERE restart_at IS NOT NULL"                         \
       " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
@@ -255,14 +261,14 @@
       "SELECT conversation, role, status, channel, epoch, attempts, claimed_by, lease_ms, held,"   \
       " created_at, dispatched_at, pending_at, restarted_at, acknowledged_at, started_at,"         \
       " progress_at, suspended_at, completed_at, end_trigger, stop_reason_code, deliverable,"      \
-      " look_at, claimed_spawn, held_spawn FROM tasks WHERE task = ?1")                            \
+      " look_at, claimed_spawn, held_spawn, retried_at, retries FROM tasks WHERE task = ?1")       \
     X(TASK_TEXTS, READ, "SELECT content, error, note FROM tasks WHERE task = ?1")                  \
     X(TASK_UPDATE, WRITE,                                                                          \
       "UPDATE tasks SET status = ?2, epoch = ?3, attempts = ?4, claimed_by = ?5, lease_ms = ?6,"   \
       " held = ?7, dispatched_at = ?8, pending_at = ?9, restarted_at = ?10, acknowledged_at = ?11,"\
       " started_at = ?12, progress_at = ?13, suspended_at = ?14, completed_at = ?15,"              \
       " end_trigger = ?16, stop_reason_code = ?17, deliverable = ?18, look_at = ?19,"              \
-      " claimed_spawn = ?20, held_spawn = ?21 WHERE task = ?1")                                    \
+      " claimed_spawn = ?20, held_spawn = ?21, retried_at = ?22, retries = ?23 WHERE task = ?1")   \
     X(TASK_LOOK_UPDATE, WRITE, "UPDATE tasks SET look_at = ?2 WHERE task = ?1")                    \
     X(TASK_LOOK_AGAIN, WRITE,                                                                      \
       "UPDATE tasks SET look_at = 0 WHERE status IN"                                               \
@@ -288,16 +294,55 @@
       "SELECT task, look_at FROM tasks WHERE look_at <= ?1 AND (look_at, task) > (?2, ?3)"         \
       " ORDER BY look_at, task LIMIT ?4")                                                          \
     X(LOOK_NEXT_TASK, READ, "SELECT MIN(look_at) FROM tasks WHERE look_at > ?1")                   \
+    X(LOOK_DUE_QUEUE, READ,                                                                        \
+      "SELECT first_queued, 0 FROM agents a WHERE active_task IS NULL AND first_queued > ?3"       \
+      " AND ?2 <= ?1 AND EXISTS (SELECT 1 FROM conversations c"                                    \
+      " WHERE c.conversation = a.conversation AND c.status = 'active')"                            \
+      " ORDER BY first_queued LIMIT ?4")                                                           \
     X(INBOX_INSERT, WRITE,                                                                         \
       "INSERT INTO agent_inbox (inbox, conversation, role, type, correlation_id, epoch, status,"   \
-      " channel, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?9)")     \
-    X(INBOX_MOVE, WRITE,                                                                           \
-      "UPDATE agent_inbox SET status = ?6, processed_at = COALESCE(processed_at, ?7),"             \
-      " archived_at = ?8 WHERE conversation = ?1 AND role = ?2 AND type = ?3"                      \
-      " AND correlation_id = ?4 AND epoch = ?5")                                                   \
-    X(INBOX_SET_EPOCH, WRITE,                                                                      \
-      "UPDATE agent_inbox SET epoch = ?6 WHERE conversation = ?1 AND role = ?2 AND type = ?3"      \
-      " AND correlation_id = ?4 AND epoch = ?5")                                                   \
+      " channel, payload, created_at, pending_at, last_rung_at, ring_count, look_at)"              \
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?9, ?9, ?9, 1, ?10)")                   \
+    X(INBOX_UPDATE, WRITE,                                                                         \
+      "UPDATE agent_inbox SET status = ?2, epoch = ?3, pending_at = ?4, processed_at = ?5,"        \
+      " processed_by = ?6, archived_at = ?7, attempts = ?8, woken_at = ?9, wakeups = ?10,"         \
+      " last_rung_at = ?11, ring_count = ?12, watchdog_error = ?13, watchdog_at = ?14,"            \
+      " look_at = ?15 WHERE inbox = ?1")                                                           \
+    X(INBOX_GET, READ,                                                                             \
+      "SELECT " INBOX_COLUMNS " FROM agent_inbox WHERE inbox = ?1")                                \
+    X(INBOX_FIND, READ,                                                                            \
+      "SELECT " INBOX_COLUMNS " FROM agent_inbox WHERE conversation = ?1 AND role = ?2"            \
+      " AND type = ?3 AND correlation_id = ?4 AND epoch = ?5")                                     \
+    X(INBOX_RECEIVABLE, READ,                                                                      \
+      "SELECT " INBOX_COLUMNS " FROM agent_inbox WHERE conversation = ?1 AND role = ?2"            \
+      " AND status = 'pending' AND type <> 'turn' ORDER BY inbox LIMIT ?3")                        \
+    X(INBOX_OPEN_OF_AGENT, READ,                                                                   \
+      "SELECT " INBOX_COLUMNS " FROM agent_inbox WHERE conversation = ?1 AND role = ?2"            \
+      " AND archived_at IS NULL ORDER BY inbox LIMIT ?3")                                          \
+    X(INBOX_OPEN_OF_CONVERSATION, READ,                                                            \
+      "SELECT " INBOX_COLUMNS " FROM agent_inbox WHERE conversation = ?1 AND archived_at IS NULL"  \
+      " AND inbox > ?2 ORDER BY inbox LIMIT ?3")                                                   \
+    X(INBOX_OPEN_STOP, READ,                                                                       \
+      "SELECT " INBOX_COLUMNS " FROM agent_inbox WHERE conversation = ?1 AND role = ?2"            \
+      " AND archived_at IS NULL AND type = 'stop' ORDER BY inbox LIMIT 1")                         \
+    X(INBOX_SKIP_OPEN, WRITE,                                                                      \
+      "UPDATE agent_inbox SET status = 'skipped', archived_at = ?3, look_at = NULL"                \
+      " WHERE conversation = ?1 AND archived_at IS NULL AND (?2 IS NULL OR role = ?2)")            \
+    X(INBOX_LIST, READ,                                                                            \
+      "SELECT " INBOX_COLUMNS " FROM agent_inbox WHERE conversation = ?1 AND inbox > ?4"           \
+      " AND (?2 IS NULL OR role = ?2) AND (?3 IS NULL OR status = ?3) ORDER BY inbox LIMIT ?5")    \
+    X(INBOX_LOOK_AGAIN, WRITE,                                                                     \
+      "UPDATE agent_inbox SET look_at = 0 WHERE archived_at IS NULL AND conversation >= 0")        \
+    X(LOOK_DUE_INBOX_PENDING, READ,                                                                \
+      "SELECT inbox, look_at FROM agent_inbox WHERE status = 'pending' AND look_at <= ?1"          \
+      " AND (look_at, inbox) > (?2, ?3) ORDER BY look_at, inbox LIMIT ?4")                         \
+    X(LOOK_NEXT_INBOX_PENDING, READ,                                                               \
+      "SELECT MIN(look_at) FROM agent_inbox WHERE status = 'pending' AND look_at > ?1")            \
+    X(LOOK_DUE_INBOX_PROCESSING, READ,                                                             \
+      "SELECT inbox, look_at FROM agent_inbox WHERE status = 'processing' AND look_at <= ?1"       \
+      " AND (look_at, inbox) > (?2, ?3) ORDER BY look_at, inbox LIMIT ?4")                         \
+    X(LOOK_NEXT_INBOX_PROCESSING, READ,                                                            \
+      "SELECT MIN(look_at) FROM agent_inbox WHERE status = 'processing' AND look_at > ?1")         \
     X(INBOX_LAST, READ, "SELECT MAX(inbox) FROM agent_inbox")                                      \
     X(TOOL_INSERT, WRITE,                                                                          \
       "INSERT INTO turn_waiting_tools (task, epoch, tool_call_id, wait_status, since_at)"          \
@@ -339,10 +384,6 @@
       "SELECT wait, look_at FROM turn_waiting_tools WHERE look_at <= ?1"                           \
       " AND (look_at, wait) > (?2, ?3) ORDER BY look_at, wait LIMIT ?4")                           \
     X(LOOK_NEXT_TOOL, READ, "SELECT MIN(look_at) FROM turn_waiting_tools WHERE look_at > ?1")      \
-    X(INBOX_CLOSE, WRITE,                                                                          \
-      "UPDATE agent_inbox SET status = ?6, processed_at = COALESCE(processed_at, ?7),"             \
-      " archived_at = ?7 WHERE conversation = ?1 AND role = ?2 AND type = ?3"                      \
-      " AND correlation_id = ?4 AND epoch = ?5 AND (status = 'pending' OR status = 'processing')") \
     X(CARD_LAST_DELIVERABLE, READ,                                                                 \
       "SELECT MAX(card) FROM cards WHERE task = ?1 AND type = 'task.deliverable'")                 \
     X(CARD_INSERT, WRITE,                                                                          \

@@ -28,12 +28,15 @@
 #include "domain/command.h"
 #include "domain/conversation.h"
 #include "domain/head.h"
+#include "domain/inbox.h"
 #include "domain/lease.h"
 #include "domain/machine.h"
 #include "domain/participant.h"
+#include "domain/queue.h"
 #include "domain/task.h"
 #include "domain/tool.h"
 #include "domain/work.h"
+#include "watch/ring.h"
 
 /* ---- moves ---- */
 
@@ -182,6 +185,16 @@ static int restart(struct work *w, const struct task *t, enum rule_id rule, stru
     return r < 0 ? r : agent_replace(w, a, rule_name(rule), err);
 }
 
+/* queue.sweep: what should have been dispatched when its agent became free. */
+static int sweep(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
+{
+    struct agent *a;
+    int r = move_task(w, s->task, TRIGGER_PROMOTE, STOP_REASON_NONE, rule, err);
+    if (r == 0)
+        r = agent_get(w, s->task->conversation, str_of(s->task->role), &a, err);
+    return r < 0 ? r : agent_bring_up(w, a, rule_name(rule), err);
+}
+
 /* task.acknowledged, task.orphaned: back to pending, an attempt is lost. */
 static int take_back(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
@@ -193,21 +206,42 @@ static int take_back(struct work *w, const struct subject *s, enum rule_id rule,
     return r < 0 || is_given_up ? r : restart(w, t, rule, err);
 }
 
-/* task.unattended, task.unresumed: one start of its agent; the clock begins anew. */
+/* inbox.processing: of a turn, its task is taken back, and its row with it. */
+static int hand_out_again(struct work *w, const struct subject *s, enum rule_id rule,
+                          struct err *err)
+{
+    struct subject of = {0};
+    int64_t task;
+    if (s->inbox->type != INBOX_OF_TURN)
+        return ring_taken(w, s, rule, err);
+    if (!str_to_int(s->inbox->correlation, &task))
+        return err_set(err, ERR_INTERNAL, "inbox row %lld is damaged", (long long)s->inbox->inbox);
+    int r = task_get(w, task, &of.task, err);
+    return r < 0 ? r : take_back(w, &of, rule, err);
+}
+
+/* task.unattended, task.unresumed: one start of its agent; the clock begins anew. Nothing can be
+ * started for an unmanaged one: that nobody is there is on record then, once for the time it is so.
+ */
 static int attend(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
     struct task *t = s->task;
-    struct str data =
-        arena_printf(&w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",%.*s}", (long long)t->task,
-                     (long long)t->conversation, t->role, STR_ARG(evidence(w, t, rule)));
+    struct agent *a;
     struct event e;
+    int r = agent_get(w, t->conversation, str_of(t->role), &a, err);
+    if (r < 0)
+        return r;
+    struct str data =
+        arena_printf(&w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",%.*s%s}", (long long)t->task,
+                     (long long)t->conversation, t->role, STR_ARG(evidence(w, t, rule)),
+                     a->kind[0] ? "" : ",\"reason\":\"unmanaged\"");
     struct str kind = arena_printf(&w->arena, "watch.%s", rule_name(rule));
-    int r = append_system(w, t->conversation, "system-watchdog", kind.p, data, NULL, &e, err);
+    r = append_system(w, t->conversation, "system-watchdog", kind.p, data, NULL, &e, err);
     if (r == 0)
         r = work_note_move(w, t->conversation, &e, rule_name(rule), err);
     if (r == 0)
         r = task_note_restart(w, t, err);
-    return r < 0 ? r : restart(w, t, rule, err);
+    return r < 0 ? r : agent_replace(w, a, rule_name(rule), err);
 }
 
 /* Beside the task's own end: who made it, on what evidence and by which limit (P13). */
@@ -324,6 +358,27 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .does = "a start is closed, counted as a failure and tried again; a stop is sent again",
         .event = "`agent.state`",
         .act = expire_command},
+    [RULE_QUEUE_SWEEP] = {
+        .rung = RUNG_RING, .seed = "002",
+        .key = NULL,
+        .due = "a task is queued and its agent has nothing to do; looked for in every pass",
+        .does = "dispatches it, and starts its agent if it may be",
+        .event = "`watch.queue.sweep`",
+        .act = sweep},
+    [RULE_INBOX_PENDING] = {
+        .rung = RUNG_RING, .seed = "002", .next = SQL_LOOK_NEXT_INBOX_PENDING,
+        .key = "pmo.pending_wakeup_seconds", .unit_ms = 1000,
+        .due = "an inbox row is pending for the limit; again with waits that double up to a minute",
+        .does = "rings; one that is no turn and has no channel is skipped after `pmo.pending_wakeup_skip_seconds` (`missing_channel`)",
+        .event = "`watch.inbox.pending`, once per row",
+        .act = ring_pending},
+    [RULE_INBOX_PROCESSING] = {
+        .rung = RUNG_RECLAIM, .seed = "002", .next = SQL_LOOK_NEXT_INBOX_PROCESSING,
+        .key = "worker.inbox_processing_timeout_seconds", .unit_ms = 1000,
+        .due = "an inbox row was received and not consumed for the limit; of a turn, also nobody works on its task",
+        .does = "pending again, and a ring; of a turn, its task is taken back; after `liveness.max_attempts` times it is an error (`attempts_exhausted`)",
+        .event = "`watch.inbox.processing`",
+        .act = hand_out_again},
     [RULE_PARTICIPANT_EXPIRE] = {
         .rung = RUNG_RECLAIM, .seed = "001",
         .key = "liveness.ttl_seconds", .unit_ms = 1000,
@@ -351,6 +406,13 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .due = "never: a result and its entry in the ledger are one row, which the store holds to that",
         .does = "nothing",
         .event = "none"},
+    [RULE_DISPATCH_RETRY] = {
+        .rung = RUNG_RING, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
+        .key = "pmo.dispatched_retry_seconds", .unit_ms = 1000,
+        .due = "pending and not claimed for the limit; again with waits that double up to a minute",
+        .does = "makes sure that its inbox row is there and pending, and rings",
+        .event = "`watch.dispatch.retry`, if it is the first ring or the row had to be put right",
+        .act = ring_dispatched},
     [RULE_TASK_ACKNOWLEDGED] = {
         .rung = RUNG_RECLAIM, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.acknowledged_timeout_seconds", .unit_ms = 1000,
@@ -369,7 +431,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .rung = RUNG_RESTART, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.pending_timeout_seconds", .unit_ms = 1000,
         .due = "pending, and nobody has listened for the limit",
-        .does = "one start of its agent, unless a person stopped it",
+        .does = "one start of its agent, unless a person stopped it; for an unmanaged one, which nobody can start, it is told once",
         .event = "`watch.task.unattended`",
         .act = attend},
     [RULE_TASK_UNRESUMED] = {
@@ -455,6 +517,8 @@ enum kind {
     OF_MACHINE,
     OF_COMMAND,
     OF_TOOL,
+    OF_QUEUE,
+    OF_INBOX,
     KIND_COUNT
 };
 
@@ -462,7 +526,7 @@ enum kind {
 static const struct source {
     enum kind kind;
     enum rule_id first, last; /* of the rules that it is for */
-    enum statement find, next;
+    enum statement find, next; /* next == 0: what it has is due at once */
 } sources[] = {
     {OF_CONVERSATION, RULE_WALL_CLOCK_NOTICE, RULE_WALL_CLOCK_NOTICE, SQL_LOOK_DUE_NOTICE, SQL_LOOK_NEXT_NOTICE},
     {OF_CONVERSATION, RULE_WALL_CLOCK, RULE_WALL_CLOCK, SQL_LOOK_DUE_WALL_CLOCK, SQL_LOOK_NEXT_WALL_CLOCK},
@@ -471,6 +535,9 @@ static const struct source {
     {OF_TASK, FIRST_TASK_RULE, LAST_TASK_RULE, SQL_LOOK_DUE_TASK, SQL_LOOK_NEXT_TASK},
     {OF_COMMAND, RULE_COMMAND_EXPIRED, RULE_COMMAND_EXPIRED, SQL_LOOK_DUE_COMMAND, SQL_LOOK_NEXT_COMMAND},
     {OF_TOOL, FIRST_TOOL_RULE, LAST_TOOL_RULE, SQL_LOOK_DUE_TOOL, SQL_LOOK_NEXT_TOOL},
+    {OF_QUEUE, RULE_QUEUE_SWEEP, RULE_QUEUE_SWEEP, SQL_LOOK_DUE_QUEUE, 0},
+    {OF_INBOX, RULE_INBOX_PENDING, RULE_INBOX_PENDING, SQL_LOOK_DUE_INBOX_PENDING, SQL_LOOK_NEXT_INBOX_PENDING},
+    {OF_INBOX, RULE_INBOX_PROCESSING, RULE_INBOX_PROCESSING, SQL_LOOK_DUE_INBOX_PROCESSING, SQL_LOOK_NEXT_INBOX_PROCESSING},
 };
 // clang-format on
 enum { SOURCES = ARRAY_LEN(sources), PAGES = SOURCES + 1 };
@@ -800,6 +867,20 @@ static int find_due(struct ladder *l, const struct nominee *n, struct subject *r
         *ret_rule = RULE_COMMAND_EXPIRED;
         r = command_deadline_ms(w, n->key, ret_due_ms, err);
         break;
+    case OF_QUEUE:
+        r = task_get(w, n->key, &ret->task, err);
+        if (r == 0)
+            r = queue_due_ms(w, ret->task, ret_due_ms, err);
+        break;
+    case OF_INBOX:
+        ret->inbox = arena_alloc(&w->arena, sizeof *ret->inbox);
+        r = inbox_get(w, n->key, ret->inbox, err);
+        if (r == 0)
+            r = inbox_due_ms(w, ret->inbox, ret_due_ms, err);
+        if (r == 0)
+            *ret_rule =
+                ret->inbox->status == INBOX_IS_PENDING ? RULE_INBOX_PENDING : RULE_INBOX_PROCESSING;
+        break;
     case OF_MACHINE:
         *ret_rule = RULE_MACHINE_OFFLINE;
         *ret_due_ms = machine_due_ms(w, n->machine);
@@ -861,6 +942,8 @@ static int look_again(struct ladder *l, const struct nominee *n, const struct su
         return head_watch_again(l->work, s->head, err);
     if (n->kind == OF_TOOL)
         return tool_watch_again(l->work, s->tool, err);
+    if (n->kind == OF_INBOX)
+        return inbox_store(l->work, s->inbox, err);
     if (n->kind != OF_TASK)
         return 0;
     struct agent *a;
@@ -911,7 +994,10 @@ static void note_failure(struct ladder *l, const struct nominee *n, int code, co
         [OF_MACHINE] = "machine",
         [OF_COMMAND] = "command",
         [OF_TOOL] = "wait",
+        [OF_QUEUE] = "task",
+        [OF_INBOX] = "inbox",
     };
+    _Static_assert(ARRAY_LEN(kinds) == KIND_COUNT, "a word for each kind");
     int64_t wait_ms = backoff_failed(&l->backoff, backoff_key(n), l->work->now_ms);
     l->pass.so_far.errors++;
     l->stats.errors++;
@@ -964,6 +1050,8 @@ static int find_next(struct ladder *l, struct err *err)
     backoff_forget_until(&l->backoff, l->pass.horizon_ms);
     int64_t next_ms = backoff_next_ms(&l->backoff, NULL);
     for (int i = 0; i < SOURCES; i++) {
+        if (!sources[i].next)
+            continue;
         struct query *q = store_query(l->work->store, sources[i].next);
         query_int(q, 1, l->pass.horizon_ms);
         int r = query_one(q, err);

@@ -30,6 +30,7 @@
 
 struct agent;
 struct head;
+struct inbox_row;
 struct ladder;
 struct machine;
 struct task;
@@ -58,6 +59,7 @@ struct subject {
     struct machine *machine;
     int64_t command;
     struct tool *tool;
+    struct inbox_row *inbox;
 };
 
 struct rule {

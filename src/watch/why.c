@@ -227,6 +227,28 @@ static struct str tell_tool(struct work *w, struct str kind, const struct json *
                         task, STR_ARG(id), STR_ARG(name), limit);
 }
 
+/* What was done about a row of an inbox. */
+static struct str tell_inbox(struct work *w, struct str kind, const struct json *data,
+                             struct str *reason)
+{
+    static const struct {
+        const char *kind, *what, *reason;
+    } words[] = {
+        {"watch.inbox.pending", "was rung for again", "nobody_took_it"},
+        {"watch.inbox.processing", "was received and not consumed", "processing_timeout"},
+        {"watch.dispatch.retry", "was announced again", "nobody_claimed_it"},
+    };
+    struct str did = data_text(data, "did");
+    size_t i = 0;
+    while (i + 1 < ARRAY_LEN(words) && !str_is(kind, words[i].kind))
+        i++;
+    *reason = did.n ? did : str_of(words[i].reason);
+    return arena_printf(&w->arena, "%.*s %.*s in the inbox of %.*s %s",
+                        STR_ARG(data_text(data, "messageType")),
+                        STR_ARG(data_text(data, "correlationId")),
+                        STR_ARG(data_text(data, "agent")), words[i].what);
+}
+
 /* What happened to a task, or to a process. */
 static struct str tell_work(struct work *w, struct str kind, const struct json *data,
                             struct str *reason)
@@ -260,6 +282,11 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
     }
     if (str_is(kind, "watch.task.unattended")) {
         *reason = STR("nobody_listens");
+        if (str_is(data_text(data, "reason"), "unmanaged"))
+            return arena_printf(&w->arena,
+                                "task %lld waits, nobody listens for %.*s, and nothing can be "
+                                "started for it: it is unmanaged",
+                                task, STR_ARG(agent));
         return arena_printf(&w->arena, "task %lld waits and nobody listens for %.*s: it is started",
                             task, STR_ARG(agent));
     }
@@ -268,6 +295,13 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
         return arena_printf(&w->arena,
                             "task %lld could go on and nobody listens for %.*s: it is started",
                             task, STR_ARG(agent));
+    }
+    if (str_starts(kind, STR("watch.inbox.")) || str_is(kind, "watch.dispatch.retry"))
+        return tell_inbox(w, kind, data, reason);
+    if (str_is(kind, "watch.queue.sweep")) {
+        *reason = STR("queued_and_idle");
+        return arena_printf(&w->arena, "task %lld was queued and %.*s had nothing to do", task,
+                            STR_ARG(agent));
     }
     if (str_starts(kind, STR("watch.task."))) {
         *reason = STR("worker_lease_over");

@@ -17,6 +17,7 @@ UNATTENDED_MS = 300_000      # liveness.pending_timeout_seconds
 UNATTENDED_WORK_MS = 900_000
 DISPATCH_MS = 900_000        # pmo.dispatched_timeout_seconds
 REAP_MS = 1_800_000          # pmo.active_reap_seconds
+RINGS = ("inbox.pending", "dispatch.retry")
 OPEN = ("queued", "pending", "acknowledged", "in_progress")
 
 
@@ -130,10 +131,11 @@ def ends(s, c):
     return [(e["task"], e["status"], e["reason"]) for e in said(s, c, "agent.task")]
 
 
-def moves(s, c):
-    """(rule, when) of what the rules of work wrote."""
-    return [(e["payload"]["kind"].removeprefix("watch."), ms(e["ts"])) for e in s.events(c)
-            if e["type"] == "system" and e["payload"]["kind"].startswith("watch.")]
+def moves(s, c, with_rings=False):
+    """(rule, when) of what the rules of work wrote. A ring moves nothing."""
+    found = [(e["payload"]["kind"].removeprefix("watch."), ms(e["ts"])) for e in s.events(c)
+             if e["type"] == "system" and e["payload"]["kind"].startswith("watch.")]
+    return [m for m in found if with_rings or m[0] not in RINGS]
 
 
 def check_once_at(s, c, rule, due_ms, happened):

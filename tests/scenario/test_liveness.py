@@ -3,8 +3,8 @@ blocked and ended conversations, crashes, and a model that is compared with all 
 import random
 import threading
 
-from crew import (ACKNOWLEDGED_MS, ACTIVE_MS, DISPATCH_MS, REAP_MS, TTL_MS, UNATTENDED_MS, beat,
-                  check_agrees, check_once_at, claim, complete, ends, give, join,
+from crew import (ACKNOWLEDGED_MS, ACTIVE_MS, DISPATCH_MS, REAP_MS, RINGS, TTL_MS, UNATTENDED_MS,
+                  beat, check_agrees, check_once_at, claim, complete, ends, give, join,
                   keep_beating, leave, move, moves, outcome, participant, poll, put_to_work, said,
                   start, status, status_of, talk, task_of, tasks, view)
 from fleet import managed, open_starts, starts
@@ -179,6 +179,30 @@ def test_task_unattended_not_while_somebody_listens(s):
 
 
 @manual()
+def test_P13_unattended_work_of_an_unmanaged_agent_is_told_once_while_it_waits(s):
+    """Nothing can be started, but nothing stalls without a recorded reason."""
+    c = talk(s)
+    t = give(s, c)
+    told = lambda: said(s, c, "watch.task.unattended")  # noqa: E731
+    check_once_at(s, c, "task.unattended", now(s) + UNATTENDED_MS + 1, lambda: bool(told()))
+    (e,) = told()
+    eq((e["task"], e["agent"], e["limit"], e["reason"], e["status"]),
+       (t["task"], f"{c}:a", UNATTENDED_MS, "unmanaged", "pending"), "evidence and limit")
+    advance(s, UNATTENDED_MS + 1)
+    s.restart()
+    advance(s, 1)
+    eq((len(told()), open_starts(s, c)), (1, []), "once, and nothing is started")
+    (h,) = [h for h in s.call("agent.why", conversation=c, role="a")["history"]
+            if h["rule"] == "task.unattended"]
+    check("unmanaged" in h["what"], f"why says it: {h}")
+    join(s, c)
+    start(s, claim(s, c))  # a new time of waiting begins when it is taken back
+    advance(s, ACTIVE_MS + 1)
+    eq(status(s, t), "pending", "taken back")
+    check_once_at(s, c, "task.unattended", now(s) + UNATTENDED_MS + 1, lambda: len(told()) == 2)
+
+
+@manual()
 def test_P14_no_rule_starts_whom_a_person_stopped(s):
     c = talk(s, "a", kind="worker")
     t = put_to_work(s, c)
@@ -212,7 +236,7 @@ def test_dispatch_reap_ends_what_nobody_takes_up(s):
                   lambda: status(s, following) == "timeout")
 
 
-@manual("liveness.acknowledged_timeout_seconds=0")
+@manual("liveness.acknowledged_timeout_seconds=0", "worker.inbox_processing_timeout_seconds=0")
 def test_dispatch_reap_of_claimed_work_counts_from_the_claim(s):
     c = talk(s)
     t = give(s, c)
@@ -348,7 +372,9 @@ def test_task_max_seconds_counts_from_the_first_dispatch(s):
 
 
 OFF = ("liveness.acknowledged_timeout_seconds=0", "liveness.pending_timeout_seconds=0",
-       "pmo.dispatched_timeout_seconds=0", "pmo.active_reap_seconds=0", "task.max_seconds=0")
+       "pmo.dispatched_timeout_seconds=0", "pmo.active_reap_seconds=0", "task.max_seconds=0",
+       "pmo.pending_wakeup_seconds=0", "pmo.pending_wakeup_skip_seconds=0",
+       "pmo.dispatched_retry_seconds=0", "worker.inbox_processing_timeout_seconds=0")
 
 
 @manual(*OFF)
@@ -365,10 +391,12 @@ def test_L69_a_limit_of_0_is_off(s):
     advance(s, 0)
     eq([status(s, x) for x in (idle, held, t)], ["pending", "acknowledged", "in_progress"],
        "100 minutes later")
-    eq({m[0] for m in moves(s, c)} - {"participant.expire"}, set(), "what the ladder did")
+    eq({m[0] for m in moves(s, c, with_rings=True)} - {"participant.expire"}, set(),
+       "what the ladder did")
     off = {r["rule"]: r["limit"] for r in s.call("watchdog.rules")["rules"]}
     eq([off[r] for r in ("task.acknowledged", "task.unattended", "dispatch.reap", "running.reap",
-                         "task.max_seconds")], [0] * 5, "as shown")
+                         "task.max_seconds", "inbox.pending", "dispatch.retry",
+                         "inbox.processing")], [0] * 8, "as shown")
 
 
 @manual()
@@ -392,8 +420,9 @@ def test_rules_say_what_they_did(s):
     advance(s, DISPATCH_MS + 1)
     after = rules(s)
     fired = {r: after[r]["fired"] - before[r]["fired"] for r in after}
-    eq({r: n for r, n in fired.items() if n},
-       {"participant.expire": 1, "task.orphaned": 1, "dispatch.reap": 1}, "fired")
+    eq({r: n for r, n in fired.items() if n and r not in RINGS},
+       {"participant.expire": 1, "task.orphaned": 1, "task.unattended": 1, "dispatch.reap": 1},
+       "fired")
     for rule in ("participant.expire", "task.orphaned", "dispatch.reap"):
         check(after[rule]["lastRunAt"], rule)
 

@@ -48,6 +48,7 @@ TEST(L05_what_the_ladder_asks_is_answered_by_its_indexes)
         {SQL_LOOK_NEXT_GLOBAL_IDLE, "look_for_global_idle"},
         {SQL_LOOK_AGAIN_IDLE, "conversations_by_status"},
         {SQL_AGENT_LIST_ENSURED, "agents_ensured"},
+        {SQL_LOOK_DUE_QUEUE, "agents_stranded"},
         {SQL_COMMAND_OPEN_START, "one_open_start"},
         {SQL_COMMAND_LAST_TAKEN, "commands_taken"},
         {SQL_COMMAND_HAS_OPEN_START, "one_open_start"},

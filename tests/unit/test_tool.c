@@ -275,6 +275,9 @@ TEST(P7_a_thousand_are_reaped_in_one_pass_each_once)
 {
     enum { COUNT = 1000 };
     struct world *w = world_watching();
+    w->options.value[OPT_pmo_dispatched_retry_seconds] = 0; /* no other rule is due before */
+    w->options.value[OPT_pmo_pending_wakeup_seconds] = 0;
+    w->options.value[OPT_liveness_pending_timeout_seconds] = 0;
     for (int c = 1; c <= COUNT; c++) {
         ask(w, CREATE_QUIET);
         ask(w, GIVE, c);

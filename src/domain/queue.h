@@ -1,0 +1,26 @@
+/*
+ * queue.h: the tasks that wait behind the one an agent works on.
+ *
+ * A task is promoted in the transaction that frees its agent, so an agent with a queue and no
+ * active task cannot come to be: enqueueing and finishing are moves of one thread. If it is there
+ * all the same (a store that was repaired by hand, a bug), nobody would ever look at it again
+ * (L63). So the agent's row knows the first of its queue, and an index holds those agents that have
+ * one and no active task: in all of a healthy server's life, none. What the ladder asks it
+ * (queue.sweep) costs nothing then, however many tasks are queued.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct agent;
+struct task;
+struct work;
+
+/* The queue has changed: reads which task is first now. The caller has edited the agent, and stores
+ * it. */
+int queue_find_first(struct work *w, struct agent *a, struct err *err);
+
+/* When queue.sweep is due for this task: at once if it could be promoted, else NEVER_MS. */
+int queue_due_ms(struct work *w, const struct task *t, int64_t *ret, struct err *err);
