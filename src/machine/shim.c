@@ -197,7 +197,7 @@ static void explain(struct shim *s)
         snprintf(s->reason, sizeof s->reason, "%s", s->failed.message);
     else if (s->is_told_to_stop)
         snprintf(s->reason, sizeof s->reason, "stopped: %s%s", verdict(s, text, sizeof text),
-                 s->is_killed_by_us ? ", it was still there when its grace was over" : "");
+                 s->is_killed_by_us ? " when its grace was over" : "");
     else
         snprintf(s->reason, sizeof s->reason, "%s", verdict(s, text, sizeof text));
     s->ended.text = str_of(s->reason);
