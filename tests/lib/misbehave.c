@@ -200,14 +200,29 @@ static void beats(void)
     wait_for_ever();
 }
 
-/* From a grandchild that is gone, or will be soon. */
+static void says_much_and_ends(void)
+{
+    for (long i = 0; i < number; i++)
+        notify("STATUS=more");
+    notify("STATUS=last");
+}
+
+/* On SIGUSR1, by a child that is gone when this one stops. */
 static void short_lived_sender(void)
 {
+    sigset_t go;
+    int signo;
+    sigemptyset(&go);
+    sigaddset(&go, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &go, NULL);
+    notify("READY=1");
+    sigwait(&go, &signo);
     if (fork() == 0) {
-        notify("READY=1");
+        notify("STATUS=gone");
         _exit(0);
     }
     wait(NULL);
+    raise(SIGSTOP);
     wait_for_ever();
 }
 
@@ -359,6 +374,7 @@ static const struct {
     {"never-ready", never_ready},
     {"polite", polite},
     {"says", says_of_itself},
+    {"says-much-and-ends", says_much_and_ends},
     {"short-lived-sender", short_lived_sender},
     {"spins", spins},
     {"stopped", stopped},

@@ -54,7 +54,7 @@ class Spawn:
 
     count = 0
 
-    def __init__(self, *argv, command=(SHIM,), home=None, full_line=False, **order):
+    def __init__(self, *argv, command=(SHIM,), home=None, full_line=False, line=None, **order):
         Spawn.count += 1
         self.home = home or folder()
         self.id = f"{os.getpid()}-{Spawn.count}"
@@ -70,7 +70,7 @@ class Spawn:
 
         def prepare():
             die_with_parent()
-            os.dup2(its.fileno(), 3)
+            os.dup2(its.fileno() if line is None else line, 3)
 
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, close_fds=False, preexec_fn=prepare,
                                         stderr=subprocess.PIPE)

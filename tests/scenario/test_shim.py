@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The shim: starting, stopping and the last word, with real processes."""
 import os
+import select
 import signal
 import socket
 
 from reeve_test import BIN, Skip, check, eq, folder, main, wait_for
+from wire import PATIENCE
 from spawn import SHIM, Spawn, is_alive, misbehave, no_survivors, processes_with
 
 
@@ -145,8 +147,14 @@ def test_a_second_stop_may_shorten_the_grace():
     s.line.ready()
     s.line.send(do="stop", graceMs=10**9)
     wait_for(lambda: "told to stop within 1000000000 ms" in s.log(), "the first one")
-    s.line.send(do="stop", graceMs=10**10)
     eq(s.stop(0)["signal"], 9, "signal")
+
+
+def test_a_second_stop_never_lengthens_the_grace():
+    s = misbehave("deaf")
+    s.line.ready()
+    s.line.send(do="stop", graceMs=50)
+    eq(s.stop(10**10)["signal"], 9, "signal")
 
 
 def test_a_stop_without_a_grace_takes_that_of_the_order():
@@ -170,10 +178,18 @@ def test_signals_to_the_shim_itself():
 
 def test_L52_a_stop_at_any_moment_reaches_nobody_else():
     """Also before the agent has a group of its own. The shim and we live on, so no group of ours was hit."""
-    for _ in range(50):
-        s = misbehave("waits")
-        last = s.stop(20000)
-        eq(last["fact"], "stopped", "end")
+    for grace_ms in (0, 20000):
+        for _ in range(50):
+            s = misbehave("waits")
+            s.line.send(do="stop", graceMs=grace_ms)
+            eq(s.line.fact()["fact"], "spawned", "first fact")
+            eq(s.last_word()["fact"], "stopped", "end")
+
+
+def test_without_a_line_or_with_something_else_in_its_place():
+    s = misbehave("surroundings", line=os.open("/dev/null", os.O_RDONLY))
+    s.wait()
+    eq(s.record("ended")["code"], 0, "code")
 
 
 def test_the_shim_has_a_session_of_its_own():
@@ -226,7 +242,10 @@ def test_a_machine_that_does_not_listen_keeps_nobody_waiting():
     """There is no room for another packet in its socket: it is hung up on, and others are told."""
     s = misbehave("polite", 6, full_line=True)
     other = wait_for(s.connect, "the shim to listen")
-    eq(other.until("spawned")["fact"], "spawned", "first fact")
+    other.ready()
+    poll = select.poll()
+    poll.register(s.line.sock, 0)
+    check(poll.poll(PATIENCE * 1000), "it is hung up on")
     other.send(do="stop", graceMs=20000)
     eq(other.until("stopped")["code"], 6, "code")
     while (fact := s.line.fact()) is not None:
@@ -279,11 +298,31 @@ def test_beats_are_passed_on_once_a_second_and_the_last_text_is_not_lost():
     s.stop()
 
 
+def test_what_was_said_last_is_told_before_the_end():
+    s = misbehave("says-much-and-ends", 3000)
+    said = []
+    while (fact := s.line.fact())["fact"] != "exited":
+        said.append(fact.get("text"))
+    eq(said[-1], "last", "the last text")
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return f.read().rpartition(")")[2].split()[0]
+
+
 def test_a_sender_that_is_gone_already_is_heard():
-    for _ in range(20):
-        s = misbehave("short-lived-sender")
-        s.line.ready()
-        s.stop()
+    """The shim is stopped until the sender has been reaped by its parent."""
+    s = misbehave("short-lived-sender")
+    s.spawned()
+    s.line.ready()
+    s.process.send_signal(signal.SIGSTOP)
+    wait_for(lambda: state(s.process.pid) == "T", "the shim to stop")
+    os.kill(s.pid, signal.SIGUSR1)
+    wait_for(lambda: state(s.pid) == "T", "the sender to be gone")
+    s.process.send_signal(signal.SIGCONT)
+    eq(s.line.until("notify").get("text"), "gone", "what it said")
+    s.stop()
 
 
 def test_a_stranger_is_not_believed():

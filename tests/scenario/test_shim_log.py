@@ -100,15 +100,18 @@ def test_what_was_lost_is_told_when_there_is_room_again():
     if mounted.returncode != 0:
         raise Skip("no file system can be mounted here")
     try:
+        with open(f"{home}/filler", "wb") as f:
+            f.write(bytes(128 * 1024))
         script = f"{MISBEHAVE} long-line 1; echo; touch {done}; until [ -e {home}/go ]; do sleep 0.01; done; echo after"
         s = Spawn("sh", "-c", script, log=os.path.join(home, "agent.log"))
         s.log_path = os.path.join(home, "agent.log")
         wait_for(lambda: os.path.exists(done), "the disk to be full")
-        os.truncate(s.log_path, 0)
+        os.unlink(f"{home}/filler")
         os.close(os.open(f"{home}/go", os.O_CREAT))
         eq(s.last_word()["code"], 0, "the agent")
         check(re.search(r"Z run \d+ bytes of this log were lost: No space left on device\n", s.log()), s.log()[:500])
         eq(s.lines("out")[-1], "after", "what came then")
+        eq([line for line in s.log().splitlines() if not LINE.match(line)], [], "broken lines")
     finally:
         subprocess.run(["umount", "-l", home])
 
