@@ -459,11 +459,11 @@ static int begin(struct shim *s, struct err *err)
 /* What was inherited beyond standard input, output, error and the line is the machine's. */
 static void settle_down(void)
 {
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null > STDIN_FILENO) {
-        dup2(null, STDIN_FILENO);
-        close(null);
-    }
+    int null = open("/dev/null", O_RDWR);
+    while (null >= 0 && null <= STDERR_FILENO)
+        null = dup(null); /* it took the place of one that was closed, and keeps it */
+    dup2(null, STDIN_FILENO);
+    close(null);
     close_range(SHIM_LINE_FD + 1, ~0U, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);

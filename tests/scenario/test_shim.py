@@ -192,6 +192,13 @@ def test_without_a_line_or_with_something_else_in_its_place():
     eq(s.record("ended")["code"], 0, "code")
 
 
+def test_without_standard_output_and_error():
+    s = misbehave("polite", 4, command=("sh", "-c", f"exec {SHIM} >&- 2>&-"))
+    s.line.ready()
+    eq(s.stop(20000)["tail"], "waiting\ngoodbye\n", "tail")
+    eq(s.lines("out"), ["waiting", "goodbye"], "log")
+
+
 def test_the_shim_has_a_session_of_its_own():
     s = misbehave("waits")
     s.spawned()

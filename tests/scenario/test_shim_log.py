@@ -109,7 +109,8 @@ def test_what_was_lost_is_told_when_there_is_room_again():
         os.unlink(f"{home}/filler")
         os.close(os.open(f"{home}/go", os.O_CREAT))
         eq(s.last_word()["code"], 0, "the agent")
-        check(re.search(r"Z run \d+ bytes of this log were lost: No space left on device\n", s.log()), s.log()[:500])
+        told = r"(?m)^\d{4}-\S+Z run \d+ bytes of this log were lost: No space left on device$"
+        check(re.search(told, s.log()), s.log()[-500:])
         eq(s.lines("out")[-1], "after", "what came then")
         eq([line for line in s.log().splitlines() if not LINE.match(line)], [], "broken lines")
     finally:

@@ -331,12 +331,16 @@ TEST(L53_W9_a_pid_that_is_used_again_signals_no_stranger)
 
 /* ---- cgroups ---- */
 
-static const char *write_file(const char *name, const char *text)
+static char *file_named(const char *name)
 {
-    char *path = mem_printf("%s/%s", tap_folder(), name);
+    return mem_printf("%s/%s", tap_folder(), name);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    _cleanup_free_ char *path = file_named(name);
     FILE *f = fopen(path, "w");
     CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0);
-    return path;
 }
 
 TEST(a_cgroup_is_looked_for_where_it_is_mounted)
@@ -351,14 +355,18 @@ TEST(a_cgroup_is_looked_for_where_it_is_mounted)
         mem_printf("30 23 0:26 / /nowhere rw - cgroup none rw\n"
                    "31 23 0:27 /outer %s rw,relatime shared:9 - cgroup2 cgroup2 rw\n",
                    folder);
-    const char *mounts = write_file("mounts", line);
-    CHECK_INT(cgroup_find_in(write_file("in", "4:memory:/x\n0::/outer/deep\n"), mounts, &ret), 0);
+    _cleanup_free_ char *mounts = file_named("mounts"), *groups = file_named("groups");
+    write_file("mounts", line);
+    write_file("groups", "4:memory:/x\n0::/outer/deep\n");
+    CHECK_INT(cgroup_find_in(groups, mounts, &ret), 0);
     CHECK_Z(ret, deep);
     mem_freep(&ret);
     /* Not writable, not below what is mounted, no version 2, no such file. */
     const char *no[] = {"0::/outer\n", "0::/outermost/deep\n", "4:memory:/outer/deep\n", ""};
-    for (size_t i = 0; i < ARRAY_LEN(no); i++)
-        CHECK_INT(cgroup_find_in(write_file("in", no[i]), mounts, &ret), -ERR_NOT_FOUND);
+    for (size_t i = 0; i < ARRAY_LEN(no); i++) {
+        write_file("groups", no[i]);
+        CHECK_INT(cgroup_find_in(groups, mounts, &ret), -ERR_NOT_FOUND);
+    }
     CHECK_INT(cgroup_find_in("/no/such", mounts, &ret), -ERR_NOT_FOUND);
     CHECK(ret == NULL);
 }
