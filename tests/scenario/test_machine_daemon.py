@@ -239,11 +239,12 @@ def test_a_killed_shim_leaves_nothing(s):
 
 def test_L55_L35_one_that_hangs_keeps_nobody_waiting(s):
     """A shim that is stopped answers nothing; an agent that ignores SIGTERM takes its whole grace."""
-    deaf = sh("trap '' TERM; while :; do sleep 1; done")
+    deaf = sh(f"trap '' TERM; while kill -0 {os.getpid()}; do sleep 0.1; done")
     with Daemon(s, kinds(deaf=(deaf, {"stop_grace": "1s"}))) as d:
         c, other = crew(s, "a", kind="deaf"), crew(s, "b", "c")
         spawn, pid = up(s, d, c)
-        hung = d.spawns()[up(s, d, other, "c")[0]]["shim"]["pid"]
+        quiet, _ = up(s, d, other, "c")
+        hung = d.spawns()[quiet]["shim"]["pid"]
         os.kill(hung, signal.SIGSTOP)
         ask(s, "restart", c)
         ask(s, "stop", other, "c")
@@ -320,6 +321,8 @@ def test_L57_down_stops_all_and_tells_before_it_ends(s):
         d.down()
         eq({x["spawnId"] for x in exits(s, c)}, {spawn for spawn, _ in found.values()}, "told")
         eq((d.outbox(), os.listdir(os.path.join(d.data, "spawns"))), ([], []), "what is left")
+        eq([x for x in s.call("command.list", conversation=c)["commands"]
+            if x["status"] == "delivered"], [], "starts that it took and will not do")
         d.start()  # they are wanted still
         for r in "abc":
             await_new(s, c, found[r][0], r)
