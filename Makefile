@@ -24,7 +24,7 @@ build-tsan/build.ninja:
 build-clang/build.ninja:
 	@CC=clang $(MESON) setup build-clang -Dwerror=$(WERROR) >/dev/null
 
-up: all ## server and a demo conversation, in the foreground
+up: all ## server, machine and three demo agents, in the foreground
 	@build/reeve up
 
 check: all ## every test: plain, ASan+UBSan, TSan for the threads, clang for its warnings

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -343,7 +344,15 @@ static int parse_text(struct reader *r, struct buf *text)
     return ok ? 0 : -ERR_CONFIG;
 }
 
-int kinds_read(struct kinds *k, const char *path, const char *cwd, struct err *err)
+/* Of the file itself, wherever a link to it lies. */
+static const char *folder_of(struct arena *a, const char *path)
+{
+    _cleanup_free_ char *real = realpath(path, NULL);
+    const char *slash = real ? strrchr(real, '/') : NULL;
+    return slash > real ? arena_strndup(a, real, (size_t)(slash - real)) : "/";
+}
+
+int kinds_read(struct kinds *k, const char *path, struct err *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(FILE_BYTES_MAX);
     *k = (struct kinds){.arena = ARENA_INIT};
@@ -357,7 +366,7 @@ int kinds_read(struct kinds *k, const char *path, const char *cwd, struct err *e
     _cleanup_free_ struct reader *reader = mem_zalloc(sizeof *reader);
     reader->kinds = k;
     reader->path = path;
-    reader->cwd = cwd;
+    reader->cwd = folder_of(&k->arena, path);
     r = parse_text(reader, &text);
     if (r < 0) {
         *err = reader->err;

@@ -3,7 +3,7 @@
  *
  *     kind builder {
  *         argv = {"/usr/bin/env", "node", "agents/builder.mjs", "--for", "{conversation}"}
- *         cwd = "/srv/agents"                 # absolute; default: where the machine was started
+ *         cwd = "/srv/agents"                 # absolute; default: the folder of this file
  *         env = {"MODEL=small"}
  *         stop_grace = "5s"
  *         ready = heartbeat                   # none | notify | heartbeat
@@ -53,8 +53,7 @@ struct kind_words {
     struct str conversation, role, task;
 };
 
-/* `cwd` is that of kinds that name none. */
-int kinds_read(struct kinds *k, const char *path, const char *cwd, struct err *err);
+int kinds_read(struct kinds *k, const char *path, struct err *err);
 void kinds_release(struct kinds *k);
 const struct kind *kind_find(const struct kinds *k, struct str name); /* or NULL */
 /* argv with the words put in; the arena's. */

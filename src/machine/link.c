@@ -315,7 +315,8 @@ void link_report(struct link *l)
     report_next(l);
 }
 
-void link_send_log(struct link *l, int64_t request, struct str text, bool is_truncated)
+void link_send_log(struct link *l, int64_t request, struct str text, bool is_truncated,
+                   const char *next)
 {
     if (l->log_count == LOGS_MAX)
         return; /* whoever asked gives up by himself */
@@ -325,6 +326,7 @@ void link_send_log(struct link *l, int64_t request, struct str text, bool is_tru
     json_int(&out, "request", request);
     json_string(&out, "text", text);
     json_bool(&out, "truncated", is_truncated);
+    json_stringz(&out, "next", next);
     json_end(&out);
     l->logs[l->log_count++] = params;
     report_next(l);

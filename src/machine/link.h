@@ -66,8 +66,9 @@ void link_wake(struct link *l);
 void link_end_polling(struct link *l);
 /* There is something new in the outbox. */
 void link_report(struct link *l);
-/* The answer to a `read-log` of the server. */
-void link_send_log(struct link *l, int64_t request, struct str text, bool is_truncated);
+/* The answer to a `read-log` of the server. `next` is where to go on. */
+void link_send_log(struct link *l, int64_t request, struct str text, bool is_truncated,
+                   const char *next);
 /* Of the server, for the agents; NULL before it was first reached. */
 const char *link_url(const struct link *l);
 /* Registered, and the server answers. */

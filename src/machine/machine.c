@@ -57,7 +57,6 @@ struct machine {
     char *folder; /* absolute */
     char name[KIND_NAME_BYTES_MAX + 1];
     char hostname[128], boot_id[BOOT_ID_BYTES], instance[2 * INSTANCE_BYTES + 1];
-    char *cwd;
     int lock_fd;
     struct kinds kinds;
     struct launch launch;
@@ -173,9 +172,6 @@ static int find_identity(struct machine *m, const char *name, struct err *err)
     else
         name_of_host(m->hostname, m->name, sizeof m->name);
     random_hex(INSTANCE_BYTES, m->instance);
-    m->cwd = getcwd(NULL, 0);
-    if (!m->cwd)
-        return err_set(err, ERR_IO, "cannot tell the working directory: %s", strerror(errno));
     return tree_boot_id(m->boot_id, err);
 }
 
@@ -187,7 +183,7 @@ static int read_kinds(struct machine *m, const char *given, struct err *err)
         log_warn("machine", "no kinds", "path=%s text=\"nothing can be started here\"", path);
         return 0;
     }
-    return kinds_read(&m->kinds, path, m->cwd, err);
+    return kinds_read(&m->kinds, path, err);
 }
 
 /* ---- what the server asks for ---- */
@@ -198,14 +194,15 @@ static void read_log(struct machine *m, const struct json *command)
     int64_t request = json_get_int(command, "request", -1),
             conversation = json_get_int(command, "conversation", -1),
             bytes = json_get_int(command, "tailBytes", AGENT_LOG_TAIL_BYTES_MAX);
-    struct str role = json_get_text(command, "role");
+    struct str role = json_get_text(command, "role"), after = json_get_text(command, "after");
+    char next[AGENT_LOG_POSITION_BYTES];
     if (request < 0 || conversation < 0 || !kind_name_is_valid(role))
         return;
     _cleanup_free_ char *name = mem_strndup(role.p, role.n),
                         *path = agent_log_path(m->folder, conversation, name);
     _cleanup_buf_ struct buf text = BUF_INIT(AGENT_LOG_TAIL_BYTES_MAX + 1),
                              json = BUF_INIT(6 * AGENT_LOG_TAIL_BYTES_MAX + 3);
-    bool is_truncated = agent_log_tail(path, bytes, &text);
+    bool is_truncated = agent_log_read(path, after, bytes, &text, next);
     for (;;) {
         buf_clear(&json);
         json_write_string(&json, buf_str(&text));
@@ -213,9 +210,9 @@ static void read_log(struct machine *m, const struct json *command)
             break;
         bytes = (int64_t)text.len / 2;
         buf_clear(&text);
-        is_truncated = agent_log_tail(path, bytes, &text);
+        is_truncated = agent_log_read(path, after, bytes, &text, next);
     }
-    link_send_log(m->link, request, buf_str(&text), is_truncated);
+    link_send_log(m->link, request, buf_str(&text), is_truncated, next);
 }
 
 static void start_agent(struct machine *m, const struct json *command)
@@ -428,7 +425,6 @@ static void release(struct machine *m)
     if (m->lock_fd >= 0)
         close(m->lock_fd);
     free(m->folder);
-    free(m->cwd);
 }
 
 /* A server that is not there yet is waited for; one that cannot be meant is an error now. */

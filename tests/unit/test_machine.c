@@ -40,7 +40,7 @@ static int read_kinds(const char *text, struct kinds *ret, struct err *err)
 {
     _cleanup_free_ char *path = in_folder("machine.conf");
     write_text(path, text);
-    return kinds_read(ret, path, "/here", err);
+    return kinds_read(ret, path, err);
 }
 
 TEST(a_kind_is_read_whole)
@@ -81,7 +81,8 @@ TEST(a_kind_is_read_whole)
     CHECK_INT(b->log_bytes_max, 4096);
     CHECK(b->is_interactive);
     const struct kind *p = kind_find(&k, STR("plain"));
-    CHECK_Z(p->cwd, "/here");
+    _cleanup_free_ char *folder = realpath(tap_folder(), NULL);
+    CHECK_Z(p->cwd, folder);
     CHECK_INT(p->stop_grace_ms, 5000);
     CHECK_Z(p->ready, "none");
     CHECK_Z(p->restart, "on-failure");
@@ -381,24 +382,54 @@ TEST(the_end_of_a_log_begins_with_a_line)
 {
     _cleanup_free_ char *path = in_folder("a.log"), *before = in_folder("a.log.1");
     _cleanup_buf_ struct buf out = BUF_INIT(AGENT_LOG_TAIL_BYTES_MAX + 1);
-    CHECK(!agent_log_tail(path, 100, &out));
+    char next[AGENT_LOG_POSITION_BYTES], later[AGENT_LOG_POSITION_BYTES];
+    CHECK(!agent_log_read(path, STR(""), 100, &out, next));
     CHECK_STR(buf_str(&out), "");
     write_text(path, "one\ntwo\nthree\n");
-    CHECK(!agent_log_tail(path, 100, &out));
+    CHECK(!agent_log_read(path, STR(""), 100, &out, next));
     CHECK_STR(buf_str(&out), "one\ntwo\nthree\n");
     buf_clear(&out);
-    CHECK(agent_log_tail(path, 12, &out));
+    CHECK(agent_log_read(path, STR(""), 12, &out, next));
     CHECK_STR(buf_str(&out), "two\nthree\n");
     buf_clear(&out);
     write_text(before, "minus\nzero\n"); /* the file was begun anew */
-    CHECK(agent_log_tail(path, 20, &out));
+    CHECK(agent_log_read(path, STR(""), 20, &out, next));
     CHECK_STR(buf_str(&out), "zero\none\ntwo\nthree\n");
     buf_clear(&out);
-    CHECK(!agent_log_tail(path, 1 << 30, &out));
+    CHECK(!agent_log_read(path, STR(""), 1 << 30, &out, next));
     CHECK_STR(buf_str(&out), "minus\nzero\none\ntwo\nthree\n");
     buf_clear(&out);
-    CHECK(agent_log_tail(path, -5, &out));
+    CHECK(agent_log_read(path, STR(""), -5, &out, next));
     CHECK_STR(buf_str(&out), "");
+    CHECK(!agent_log_read(path, str_of(next), 100, &out, later));
+    CHECK_STR(buf_str(&out), ""); /* nothing came since */
+    CHECK_STR(str_of(later), next);
+}
+
+TEST(who_reads_a_log_on_misses_nothing_when_it_is_begun_anew)
+{
+    _cleanup_free_ char *path = in_folder("a.log"), *before = in_folder("a.log.1");
+    _cleanup_buf_ struct buf out = BUF_INIT(1 << 20);
+    char at[AGENT_LOG_POSITION_BYTES], next[AGENT_LOG_POSITION_BYTES];
+    write_text(path, "one\n");
+    CHECK(!agent_log_read(path, STR(""), 100, &out, at));
+    int fd = open(path, O_WRONLY | O_APPEND);
+    CHECK_INT(write(fd, "two\n", 4), 4);
+    close(fd);
+    CHECK_INT(rename(path, before), 0);
+    buf_clear(&out);
+    CHECK(!agent_log_read(path, str_of(at), 100, &out, next)); /* the new one is not there yet */
+    CHECK_STR(buf_str(&out), "two\n");
+    write_text(path, "three\n");
+    buf_clear(&out);
+    CHECK(!agent_log_read(path, str_of(at), 100, &out, next));
+    CHECK_STR(buf_str(&out), "two\nthree\n");
+    buf_clear(&out);
+    CHECK(!agent_log_read(path, STR("1-7"), 100, &out, next)); /* of a file that is gone */
+    CHECK_STR(buf_str(&out), "one\ntwo\nthree\n");
+    buf_clear(&out);
+    CHECK(!agent_log_read(path, STR("nonsense"), 100, &out, next));
+    CHECK_STR(buf_str(&out), "one\ntwo\nthree\n");
 }
 
 TEST(a_spawn_id_that_is_a_path_is_none)
