@@ -410,7 +410,6 @@ static void enter(struct work *w, struct task *t, const struct task_move *m)
         break;
     case TASK_SUSPENDED:
         t->suspended_ms = w->now_ms;
-        t->restarted_ms = 0;
         break;
     case TASK_COMPLETED:
     case TASK_FAILED:

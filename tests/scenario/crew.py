@@ -18,7 +18,7 @@ UNATTENDED_WORK_MS = 900_000
 DISPATCH_MS = 900_000        # pmo.dispatched_timeout_seconds
 REAP_MS = 1_800_000          # pmo.active_reap_seconds
 RINGS = ("inbox.pending", "dispatch.retry")
-OPEN = ("queued", "pending", "acknowledged", "in_progress")
+OPEN = ("queued", "pending", "acknowledged", "in_progress", "suspended")
 
 
 def keep_beating(s, c, task, until_ms, every_ms=30_000, **more):

@@ -36,7 +36,8 @@ def rows(text):
 
 
 VERBS = ("task create", "task claim", "task start", "task progress", "task complete", "task fail",
-         "task cancel", "task list", "task show", "agent start", "agent stop", "agent restart",
+         "task cancel", "task suspend", "task report", "task resume", "task applied", "card show",
+         "task list", "task show", "agent start", "agent stop", "agent restart",
          "agent set", "agent list", "ps", "wait-for-task")
 
 
@@ -63,6 +64,20 @@ def test_wrong_usage_exits_2():
                  ("task", "complete", "1", "--epoch", "1", "--hand-off-content", "1"),
                  ("task", "fail", "1", "--epoch", "1"), ("task", "fail", "1", "x"),
                  ("task", "cancel", "1"), ("task", "show"), ("task", "show", "0"),
+                 ("task", "suspend", "1", "--epoch", "1"),
+                 ("task", "suspend", "1", "--tool", "x=y"),
+                 ("task", "suspend", "1", "--epoch", "1", "--tool", "x"),
+                 ("task", "suspend", "1", "--epoch", "1", "--tool", "=y"),
+                 ("task", "suspend", "1", "--epoch", "1", "--tool", "x="),
+                 ("task", "suspend", "1", "--epoch", "1", "--tool", "x=y", "--tools", "[]"),
+                 ("task", "suspend", "1", "--epoch", "1", "--tool", "x=y", "--timeout", "500ms"),
+                 ("task", "suspend", "1", "--epoch", "1", "--tool", "x=y", "--timeout", "5"),
+                 ("task", "report", "1"), ("task", "report", "0", "x"),
+                 ("task", "report", "1", "x", "--status", "timeout"),
+                 ("task", "report", "1", "x", "text", "--result", "1"),
+                 ("task", "report", "1", "x", "--code", "E"),
+                 ("task", "resume", "1"), ("task", "applied", "1", "x"),
+                 ("card", "show"), ("card", "show", "0"), ("card", "show", "x"),
                  ("task", "list", "--status", "bogus"), ("task", "list", "--limit", "0"),
                  ("agent",), ("agent", "start"), ("agent", "start", "builder"),
                  ("agent", "stop", "1:a", "word"), ("agent", "set", "x:y"),
@@ -93,6 +108,44 @@ def test_the_life_of_a_task(s):
     for word in ("write it down", "claimed by", "half", "outcome", "deliverable"):
         check(word in text, f"no {word!r} in {text}")
     eq(answer(s, "task", "show", "1")["task"], task_of(s, 1))
+
+
+@server(args=MANUAL)
+def test_a_task_that_waits_for_tools(s):
+    c = talk(s)
+    give(s, c)
+    ok(s, "task", "claim", f"{c}:a")
+    ok(s, "task", "start", "1", "--epoch", "1")
+    text = ok(s, "task", "suspend", "1", "--epoch", "1", "--tool", "c1=search", "--tool",
+              "c2=a=b", "--timeout", "10m")
+    check(re.fullmatch(rf"task 1 {c}:a suspended epoch=1 attempts=0\nthe first deadline is 20\S+Z\n",
+                       text), text)
+    eq(json.loads(ok(s, "card", "show", "2").splitlines()[1]),
+       {"toolCallId": "c2", "name": "a=b", "options": {"suspend_timeout_seconds": 600}, "epoch": 1})
+    eq(ok(s, "task", "resume", "1", "--epoch", "1"), "nothing to take\n")
+    eq(ok(s, "task", "report", "1", "c1", "-", stdin="found\nit\n"), "accepted\n")
+    eq(ok(s, "task", "report", "1", "c1", "again"), "accepted (duplicate)\n")
+    eq(ok(s, "task", "report", "1", "c9", "--epoch", "7"), "not accepted (late)\n")
+    eq(ok(s, "task", "report", "1", "c2", "--status", "failed", "--code", "E", "--message", HOSTILE),
+       "accepted\n")
+    fails(s, 1, "task", "report", "1", "c3", word="c3")
+    why = ok(s, "why", f"{c}:a")
+    check("tool call c1 (search) is received" in why, why)
+    first, second, until = ok(s, "task", "resume", "1", "--epoch", "1").splitlines()
+    eq(first, 'c1 success "found\\nit"')
+    check(second.startswith('c2 failed {"code":"E"'), second)
+    check(re.fullmatch(r"apply them until 20\S+Z", until), until)
+    eq(ok(s, "task", "applied", "1", "c1", "--epoch", "1"),
+       f"task 1 {c}:a suspended epoch=1 attempts=0\n")
+    eq(answer(s, "task", "applied", "1", "c2", "--epoch", "1")["epoch"], 2)
+    fails(s, 1, "task", "applied", "1", "--epoch", "1", word="epoch is 2")
+    eq(ok(s, "task", "report", "1", "c4", "--result", '{"a":1}', "--epoch", "2"), "accepted (early)\n")
+    ok(s, "task", "suspend", "1", "--epoch", "2", "--tools", '[{"toolCallId":"c4","name":"n"}]')
+    eq(answer(s, "task", "resume", "1", "--epoch", "2")["results"][0]["result"], {"a": 1})
+    eq(ok(s, "task", "applied", "1", "c4", "--epoch", "2"),
+       f"task 1 {c}:a in_progress epoch=3 attempts=0\n")
+    fails(s, 1, "card", "show", "99", word="99")
+    eq(answer(s, "card", "show", "1")["card"]["type"], "tool.call")
 
 
 @server(args=MANUAL)

@@ -109,7 +109,7 @@ def test_a_call_whose_card_is_lost_is_expired_and_told_once(s):
     join(s, c)
     eq(poll(s, c)["status"], "resume", "nothing is left to wait for")
     eq(taken(s, t), [], "nor to take")
-    eq(applied(s, t)["status"], "in_progress", "it goes on without")
+    eq(applied(s, t, "x")["status"], "in_progress", "it goes on without")
 
 
 # ---- ledger.requeue, ledger.reconcile ----
@@ -196,12 +196,12 @@ def test_L42_a_result_that_kills_whoever_takes_it_is_not_requeued_for_ever(s):
 @manual()
 def test_task_unresumed_starts_the_agent_once_when_nobody_takes_the_results(s):
     c = talk(s, "a", "b", kind="worker")
-    t = suspended(s, c, "x", "y")
+    t = suspended(s, c, "x", LONG)
     leave(s, c)
     advance(s, 10_000)
     report(s, t, "x")
-    advance(s, 10_000)
-    report(s, t, "y")
+    advance(s, 3 * TTL_MS)  # whatever lease there was is over
+    report(s, t, "long")
     settled = now(s)
     eq(starts(s, c), [], "nobody yet")
     check_once_at(s, c, "task.unresumed", settled + UNATTENDED_MS + 1,
@@ -356,6 +356,29 @@ def test_P16_suspended_reap_leaves_out_unwatched_time(s):
     advance(s, 1000)
     gap(s, 3_000_000)
     check_once_at(s, c, "suspended.reap", now(s) - 1000 + SUSPENDED_REAP_MS + 1,
+                  lambda: status(s, t) == "failed")
+
+
+@manual()
+def test_suspended_reap_stands_still_while_blocked(s):
+    """What was settled meanwhile counts from the resume."""
+    c = talk(s, runtime_controls={"session_wall_clock_seconds": 100})
+    d = talk(s, runtime_controls={"session_wall_clock_seconds": 100})
+    t, u = suspended(s, c, LONG), suspended(s, d, "x")
+    advance(s, SUSPEND_MS + 1)
+    settled = now(s)  # of u
+    advance(s, 100_001 - (SUSPEND_MS + 1))
+    ran = now(s) - settled
+    advance(s, 1_000_000)
+    report(s, t, "long")
+    advance(s, 1_000_000)
+    for conversation in (c, d):
+        s.call("conversation.resume", conversation=conversation,
+               runtime_controls={"session_wall_clock_seconds": 0})
+    at = now(s)
+    check_once_at(s, d, "suspended.reap", at - ran + SUSPENDED_REAP_MS + 1,
+                  lambda: status(s, u) == "failed")
+    check_once_at(s, c, "suspended.reap", at + SUSPENDED_REAP_MS + 1,
                   lambda: status(s, t) == "failed")
 
 

@@ -1,6 +1,7 @@
 """Tools that a task waits for: suspend, report, resume, apply, in every order they can come; who
 may resume; leases; and what a blocked or ended conversation makes of it."""
 import json
+import random
 import sqlite3
 
 from crew import (ACTIVE_MS, LEASE_MS, SUSPEND_MS, Poll, applied, beat, cards, claim, complete, ends,
@@ -9,6 +10,7 @@ from crew import (ACTIVE_MS, LEASE_MS, SUSPEND_MS, Poll, applied, beat, cards, c
 from fleet import managed
 from reeve_test import check, eq, main, together
 from scripted_machine import Machine, work
+from tool_model import Suspending
 from watch_model import advance, gap, get, iso, manual, ms, now
 
 
@@ -489,6 +491,21 @@ def test_why_shows_what_a_task_waits_for(s):
                s.call("agent.why", conversation=c, role="a")["history"]]
     check(("tool.timeout", "tool_timeout") in history, history)
     check(("ledger.requeue", "resume_lease_over") in history, history)
+
+
+# ---- the model ----
+
+@manual(deadline=120)
+def test_property_tasks_that_wait_for_tools_and_a_model(s):
+    for seed in range(8):
+        rng = random.Random(seed)
+        crew = Suspending(s, talk(s, "a", "b"), now(s), "ab")
+        for step in range(150):
+            what = crew.step(rng)
+            try:
+                crew.compare()
+            except AssertionError as e:
+                raise AssertionError(f"seed {seed}, step {step}, {what}: {e}") from None
 
 
 main()
