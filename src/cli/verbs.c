@@ -62,6 +62,8 @@ const struct verb *const cli_verbs[] = {
     &verb_task_complete,
     &verb_task_fail,
     &verb_task_cancel,
+    &verb_inbox_list,
+    &verb_inbox_show,
     &verb_ps,
     &verb_agent_list,
     &verb_agent_start,

@@ -35,6 +35,8 @@ extern const struct verb verb_conversation_resume;
 extern const struct verb verb_conversation_show;
 extern const struct verb verb_events;
 extern const struct verb verb_help;
+extern const struct verb verb_inbox_list;
+extern const struct verb verb_inbox_show;
 extern const struct verb verb_ps;
 extern const struct verb verb_rpc;
 extern const struct verb verb_send;

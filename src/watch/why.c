@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "domain/agent.h"
 #include "domain/head.h"
+#include "domain/inbox.h"
 #include "domain/log_index.h"
 #include "domain/task.h"
 #include "domain/work.h"
@@ -14,7 +15,7 @@
 
 /* Of the rules and people, and of the lifecycle: a hundred agents must not hide why they stopped.
  */
-enum { MOVES_MAX = 100, TEXT_BYTES_MAX = 4096 };
+enum { MOVES_MAX = 100, TEXT_BYTES_MAX = 4096, INBOX_ROWS_MAX = 20 };
 
 /* ---- evidence ---- */
 
@@ -476,8 +477,28 @@ static struct str listener_text(struct work *w, const struct agent *a)
     return arena_printf(&w->arena, "%s listens", a->connection);
 }
 
+/* The oldest open rows of its inbox. */
+struct inbox_page {
+    struct inbox_row rows[INBOX_ROWS_MAX];
+    size_t count;
+};
+
+static void write_inbox_evidence(struct work *w, const struct inbox_page *inbox,
+                                 struct json_out *out)
+{
+    for (size_t i = 0; i < inbox->count; i++) {
+        const struct inbox_row *row = &inbox->rows[i];
+        write_evidence(w, out, "inbox",
+                       arena_printf(&w->arena, "row %lld: %s %.*s is %s, rung for %lld times",
+                                    (long long)row->inbox, inbox_type_name(row->type),
+                                    STR_ARG(row->correlation), inbox_status_name(row->status),
+                                    (long long)row->ring_count),
+                       row->last_rung_ms, "bell");
+    }
+}
+
 static int write_agent_evidence(struct work *w, const struct agent *a, const struct task *t,
-                                struct json_out *out)
+                                const struct inbox_page *inbox, struct json_out *out)
 {
     json_array(out, "evidence");
     write_evidence(w, out, "view", str_of(agent_view_name(a->view)), 0, "lifecycle");
@@ -500,6 +521,7 @@ static int write_agent_evidence(struct work *w, const struct agent *a, const str
                        arena_printf(&w->arena, "%lld%s", (long long)a->restarts,
                                     a->breaker_is_open ? ", the breaker is open" : ""),
                        0, "lifecycle");
+    write_inbox_evidence(w, inbox, out);
     json_end(out);
     return 0;
 }
@@ -521,8 +543,27 @@ static void write_next_rule(struct json_out *out, const char *what, int64_t sinc
     json_end(out);
 }
 
-static int write_agent_standing(struct work *w, const struct agent *a, const struct task *t,
+static int write_inbox_standing(struct work *w, const struct inbox_page *inbox,
                                 struct json_out *out, struct err *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < inbox->count; i++) {
+        const struct inbox_row *row = &inbox->rows[i];
+        bool is_pending = row->status == INBOX_IS_PENDING;
+        int64_t due_ms;
+        r = inbox_due_ms(w, row, &due_ms, err);
+        if (r == 0 && due_ms != NEVER_MS)
+            write_next_rule(out,
+                            arena_printf(&w->arena, "its inbox row %lld", (long long)row->inbox).p,
+                            is_pending ? row->pending_ms : row->processed_ms,
+                            is_pending ? RULE_INBOX_PENDING : RULE_INBOX_PROCESSING, due_ms);
+    }
+    return r;
+}
+
+static int write_agent_standing(struct work *w, const struct agent *a, const struct task *t,
+                                const struct inbox_page *inbox, struct json_out *out,
+                                struct err *err)
 {
     int r = 0;
     json_array(out, "standing");
@@ -537,6 +578,8 @@ static int write_agent_standing(struct work *w, const struct agent *a, const str
         if (r == 0 && due_ms != NEVER_MS)
             write_next_rule(out, "its task", t->pending_ms, rule, due_ms);
     }
+    if (r == 0)
+        r = write_inbox_standing(w, inbox, out, err);
     json_end(out);
     return r;
 }
@@ -545,17 +588,20 @@ int why_write_agent(struct work *w, const struct agent *a, struct json_out *out,
 {
     struct task *t = NULL;
     struct head *h;
+    struct inbox_page inbox = {.count = INBOX_ROWS_MAX};
     int r = a->active_task ? task_get(w, a->active_task, &t, err) : 0;
     if (r == 0)
         r = head_get(w, a->conversation, &h, err);
+    if (r == 0)
+        r = inbox_list_open(w, a, inbox.rows, &inbox.count, err);
     if (r < 0)
         return r;
     struct str name = arena_printf(&w->arena, "%lld:%s", (long long)a->conversation, a->role);
     json_string(out, "agent", name);
     json_stringz(out, "view", agent_view_name(a->view));
     json_time(out, "now", w->now_ms);
-    r = write_agent_evidence(w, a, t, out);
+    r = write_agent_evidence(w, a, t, &inbox, out);
     if (r == 0)
-        r = write_agent_standing(w, a, t, out, err);
+        r = write_agent_standing(w, a, t, &inbox, out, err);
     return r < 0 ? r : write_history(w, h, name, out, err);
 }
