@@ -3,7 +3,7 @@ by the agent, with a failing neighbour, with limit 0. Seed 002, sections 2.1, 2.
 """
 from crew import (DISPATCH_MS, REAP_MS, RINGS, Poll, beat, claim, complete, ends, give, join, moves,
                   now, said, start, status, talk, task_of)
-from reeve_test import check, eq, main
+from reeve_test import Server, check, eq, main, together
 from test_inbox import consume, put, receive, row, rows, turns
 from watch_model import advance, edit_store, gap, manual, ms, rules
 
@@ -177,7 +177,6 @@ def test_L59_with_every_rule_on_the_reap_comes_in_time(s):
 
 
 def test_L59_whatever_the_retry_the_reap_comes_in_time():
-    from reeve_test import Server
     for retry in (1, 3, 29, 30):
         s = Server(args=["--clock=manual", "--set", f"pmo.dispatched_retry_seconds={retry}",
                          "--set", "pmo.dispatched_timeout_seconds=30"]).start()
@@ -313,10 +312,60 @@ def test_processing_without_a_time_is_not_for_ever(s):
     eq(row(s, inbox)["status"], "pending", "it is due")
 
 
+# ---- raced by the agent ----
+
+@manual()
+def test_a_consume_that_crosses_the_rule_has_one_outcome(s):
+    c = talk(s)
+    for i in range(15):
+        inbox = put(s, c, f"k{i}")["inboxId"]
+        receive(s, c)
+        advance(s, PROCESSING_MS)
+        got = {}
+
+        def second():
+            advance(s, 1)
+            got["second"] = receive(s, c, connection="c2")
+
+        def first():
+            got["first"] = consume(s, inbox)["consumed"]
+
+        together(first, second)
+        one = row(s, inbox)
+        eq((got["first"], len(got["second"])), (1, 0) if one["status"] == "consumed" else (0, 1),
+           f"who has it: {one}")
+        eq(one["receivedBy"], "c1" if got["first"] else "c2", "and the row says so")
+        consume(s, inbox, connection="c2")
+
+
+@manual()
+def test_a_claim_that_crosses_the_retry_is_a_claim(s):
+    for _ in range(15):
+        c = talk(s)
+        t = give(s, c)
+        advance(s, RETRY_MS)
+        together(lambda c=c: claim(s, c), lambda: advance(s, 1))
+        eq((status(s, t), [m["status"] for m in turns(s, c)]), ("acknowledged", ["processing"]),
+           "one row, and it is claimed")
+
+
+@manual()
+def test_a_second_pass_at_the_same_moment_does_nothing(s):
+    c = talk(s)
+    inbox, taken = put(s, c)["inboxId"], put(s, c, role="b")["inboxId"]
+    t = give(s, c)
+    receive(s, c, "b")
+    advance(s, PROCESSING_MS + 1)
+    before = [row(s, inbox), row(s, taken), turns(s, c), task_of(s, t), s.events(c)]
+    for rule in (None, *RINGS, "inbox.processing"):
+        s.call("watchdog.runOnce", **({"rule": rule} if rule else {}))
+    eq([row(s, inbox), row(s, taken), turns(s, c), task_of(s, t), s.events(c)], before, "all of it")
+
+
 # ---- all three ----
 
 @manual()
-def test_P17_a_damaged_row_keeps_no_other_waiting(s):
+def test_L61_P17_a_damaged_row_keeps_no_other_waiting(s):
     c = talk(s)
     ids = [put(s, c, f"k{i}")["inboxId"] for i in range(3)]
     taken = [put(s, c, f"t{i}", role="b")["inboxId"] for i in range(3)]
@@ -366,7 +415,6 @@ def test_L70_all_times_are_the_servers(s):
 
 
 def test_limits_that_change_across_a_restart_hold_for_what_is_there():
-    from reeve_test import Server
     s = Server(args=["--clock=manual", *(x for k in quiet_but() for x in ("--set", k))]).start()
     c = talk(s)
     lost, taken = put(s, c, channel=None)["inboxId"], put(s, c, role="b")["inboxId"]
