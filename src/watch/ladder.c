@@ -1155,6 +1155,15 @@ static int find_next_due_of_conversations(struct ladder *l, enum rule_id rule, i
     return r;
 }
 
+/* Does it look for what is due at once, in every pass? */
+static bool is_always_looking(enum rule_id rule)
+{
+    for (int i = 0; i < SOURCES; i++)
+        if (sources[i].rule == rule && !sources[i].next)
+            return true;
+    return false;
+}
+
 /* Of other rules: when it looks next, which is not later. */
 static int find_next_due(struct ladder *l, enum rule_id rule, int64_t *ret_ms, struct err *err)
 {
@@ -1162,7 +1171,8 @@ static int find_next_due(struct ladder *l, enum rule_id rule, int64_t *ret_ms, s
     if (rule < TIMED_RULE_COUNT)
         return find_next_due_of_conversations(l, rule, ret_ms, err);
     if (!ladder_rules[rule].next) {
-        *ret_ms = ladder_rules[rule].act ? leases_next_ms(&l->work->leases) : NEVER_MS;
+        if (ladder_rules[rule].act && !is_always_looking(rule))
+            *ret_ms = leases_next_ms(&l->work->leases);
         return 0;
     }
     struct query *q = store_query(l->work->store, ladder_rules[rule].next);
