@@ -489,10 +489,10 @@ static void write_inbox_evidence(struct work *w, const struct inbox_page *inbox,
     for (size_t i = 0; i < inbox->count; i++) {
         const struct inbox_row *row = &inbox->rows[i];
         write_evidence(w, out, "inbox",
-                       arena_printf(&w->arena, "row %lld: %s %.*s is %s, rung for %lld times",
+                       arena_printf(&w->arena, "row %lld: %s %.*s is %s; %lld ring%s",
                                     (long long)row->inbox, inbox_type_name(row->type),
                                     STR_ARG(row->correlation), inbox_status_name(row->status),
-                                    (long long)row->ring_count),
+                                    (long long)row->ring_count, row->ring_count == 1 ? "" : "s"),
                        row->last_rung_ms, "bell");
     }
 }

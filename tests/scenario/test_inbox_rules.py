@@ -473,8 +473,8 @@ def test_why_shows_rings_and_what_comes_next(s):
     why = s.call("agent.why", conversation=c, role="a")
     seen = [e for e in why["evidence"] if e["kind"] == "inbox"]
     eq([(e["value"], e["ageMs"]) for e in seen],
-       [("row 1: ui_action k1 is pending, rung for 2 times", 0),
-        ("row 2: turn 1 is pending, rung for 2 times", 0)], "evidence")
+       [("row 1: ui_action k1 is pending; 2 rings", 0),
+        ("row 2: turn 1 is pending; 2 rings", 0)], "evidence")
     due = {(x["what"], x["next"]["rule"]): ms(x["next"]["dueAt"]) - now(s) for x in why["standing"]}
     eq((due["its inbox row 1", "inbox.pending"], due["its task", "dispatch.retry"]),
        (2 * WAKEUP_MS + 1, RETRY_MS - WAKEUP_MS), "what is next, and when")
