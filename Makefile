@@ -7,7 +7,7 @@ WERROR ?= true
 MESON  ?= meson
 PREFIX ?= /usr/local
 
-.PHONY: all help up check check-quick asan tsan clang bench fuzz docs format install clean
+.PHONY: all help up check check-quick check-bell asan tsan clang bench fuzz docs format install clean
 
 all: build/build.ninja ## build/reeve, build/reeve-shim, libreeve, the example
 	@ninja -C build reeve reeve-shim libreeve.a example-worker layers.stamp
@@ -32,6 +32,10 @@ check: all ## every test: plain, ASan+UBSan, TSan for the threads, clang for its
 
 check-quick: all ## the plain suite only
 	@tests/run build
+
+check-bell: all ## the scenario suite without a doorbell, and with one that rings ten times
+	@REEVE_TEST_BELL=never meson test -C build --suite scenario
+	@REEVE_TEST_BELL=ten meson test -C build --suite scenario
 
 asan: build-asan/build.ninja ## the suite under AddressSanitizer and UBSan
 	@tests/run asan

@@ -552,9 +552,8 @@ int options_check(const struct options *o, struct err *err)
 
 /* ---- output ---- */
 
-void options_write(const struct options *o, struct json_out *w, const char *key)
+void options_write_members(const struct options *o, struct json_out *w)
 {
-    json_object(w, key);
     for (int i = 0; i < OPTION_COUNT; i++) {
         json_object(w, dotted_name(&option_rows[i]).z);
         if (option_rows[i].type == OPTION_BOOL)
@@ -564,6 +563,12 @@ void options_write(const struct options *o, struct json_out *w, const char *key)
         json_stringz(w, "source", option_source_name(o->source[i]));
         json_end(w);
     }
+}
+
+void options_write(const struct options *o, struct json_out *w, const char *key)
+{
+    json_object(w, key);
+    options_write_members(o, w);
     json_end(w);
 }
 

@@ -189,6 +189,8 @@ int options_set(struct options *o, struct str assignment, struct err *err);
 int options_check(const struct options *o, struct err *err);
 /* {"watchdog.idle_ms":{"value":900000,"source":"default"}, …} */
 void options_write(const struct options *o, struct json_out *w, const char *key);
+/* The same, into an object that is open. */
+void options_write_members(const struct options *o, struct json_out *w);
 /* The table of docs/configuration.md. */
 void options_write_markdown(struct buf *out);
 const char *option_source_name(enum option_source source);

@@ -35,11 +35,11 @@ static void add_limit(struct table *t, const struct json *rule)
 static void add_setting(struct table *t, const struct json *rule)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(PRINT_BYTES_MAX);
-    struct str key = member_text(rule, "key");
-    buf_add_str(&b, key.n ? key : member_text(rule, "own"));
-    if (!key.n)
+    struct str key = member_text(rule, "key"), own = member_text(rule, "own");
+    buf_add_str(&b, key.n ? key : own);
+    if (!key.n && own.n)
         buf_addz(&b, " (of a conversation)");
-    table_cell(t, buf_str(&b));
+    table_cell(t, b.len ? buf_str(&b) : STR("-"));
 }
 
 static void add_rule(struct table *t, const struct json *rule)

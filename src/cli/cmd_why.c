@@ -298,15 +298,22 @@ static void write_history(struct buf *out, const struct json *why)
 
 /* ---- an agent ---- */
 
-/* What is standing over it, with the rule that is due first. */
+/* When a standing's next rule moves something; a ring moves nothing. */
+static bool moves_at(const struct json *standing, int64_t *ret_ms)
+{
+    const struct json *next = json_get(standing, "next");
+    return !str_is(member_text(next, "rung"), "ring") &&
+           when_parse(member_text(next, "dueAt"), ret_ms);
+}
+
+/* What is standing over it, with the rule that moves it first. */
 static const struct json *first_due(const struct json *why)
 {
     const struct json *list = list_of(why, "standing"), *first = NULL;
     int64_t first_ms = INT64_MAX, due_ms;
     if (list)
         JSON_FOREACH (item, list)
-            if (when_parse(member_text(json_get(item, "next"), "dueAt"), &due_ms) &&
-                due_ms < first_ms) {
+            if (moves_at(item, &due_ms) && due_ms < first_ms) {
                 first = item;
                 first_ms = due_ms;
             }

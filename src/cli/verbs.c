@@ -69,6 +69,8 @@ const struct verb *const cli_verbs[] = {
     &verb_task_fail,
     &verb_task_cancel,
     &verb_card_show,
+    &verb_inbox_list,
+    &verb_inbox_show,
     &verb_ps,
     &verb_logs,
     &verb_agent_list,

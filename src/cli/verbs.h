@@ -37,6 +37,8 @@ extern const struct verb verb_conversation_show;
 extern const struct verb verb_down;
 extern const struct verb verb_events;
 extern const struct verb verb_help;
+extern const struct verb verb_inbox_list;
+extern const struct verb verb_inbox_show;
 extern const struct verb verb_logs;
 extern const struct verb verb_machine;
 extern const struct verb verb_ps;

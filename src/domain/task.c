@@ -742,11 +742,12 @@ int task_create(struct work *w, struct agent *a, struct str content, struct str 
         return r;
     w->last.task = task;
     r = task_get(w, task, ret, err);
-    if (r == 0 && !a->active_task)
-        return task_promote(w, a, err);
-    agent_edit(w, a);
     if (r == 0)
-        r = queue_find_first(w, a, err);
+        r = task_promote(w, a, err);
+    if (r < 0 || (*ret)->status != TASK_QUEUED)
+        return r;
+    agent_edit(w, a);
+    r = queue_find_first(w, a, err);
     return r < 0 ? r : agent_store(w, a, "has_work", err);
 }
 

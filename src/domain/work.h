@@ -116,8 +116,8 @@ int work_note_move(struct work *w, int64_t conversation, const struct event *e, 
                    struct err *err);
 /* One more move by this rule. */
 void work_count_rule(struct work *w, enum rule_id rule);
-/* For the domain: this agent, or machine, has something to do, or nothing any more. `key` stands
- * for it: agent_key_of(), machine_key_of(). */
+/* For the domain: this agent, or machine, has something to do, or nothing any more: the bell rings
+ * for it after the commit (bell/bell.h). `key` stands for it: agent_key_of(), machine_key_of(). */
 struct touched {
     struct touched *next;
     int64_t key;

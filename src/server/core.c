@@ -15,6 +15,7 @@
 #include "base/fail_point.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "bell/bell.h"
 #include "domain/idempotency.h"
 #include "server/waits.h"
 #include "watch/pulse.h"
@@ -53,6 +54,7 @@ struct core {
     struct ladder *ladder;
     struct lifecycle *lifecycle;
     struct waits *waits;
+    struct bell *bell;       /* rings those who wait */
     struct outbox *wait_out; /* where their answers go, while they are being looked at */
     struct pulse pulse;
     struct pulse_finding found; /* by the pulse, not yet told */
@@ -190,7 +192,35 @@ static void wait_is_over(void *ctx, struct rpc_request *request, struct rpc_call
     execute_later(c, request);
 }
 
+static void hear(void *ctx, int64_t key)
+{
+    struct core *c = ctx;
+    waits_ring(c->waits, key);
+}
+
+/* What was asked for in this tick. */
+static void ring(struct core *c)
+{
+    waits_committed(c->waits);
+    for (const struct touched *t = c->work.touched; t; t = t->next)
+        bell_ring(c->bell, t->key);
+}
+
 /* ---- lifetime ---- */
+
+/* What can fail. */
+static int open_parts(struct core *c, struct err *err)
+{
+    int r = bell_new(c->config.bell_fault, hear, c, &c->bell, err);
+    if (r == 0)
+        r = work_init(&c->work, c->config.store, c->config.options, c->started_ms, err);
+    if (r < 0)
+        return r;
+    r = lifecycle_new(&c->work, &c->lifecycle, err);
+    if (r < 0)
+        work_release(&c->work);
+    return r;
+}
 
 int core_new(const struct core_config *config, struct core **ret, struct err *err)
 {
@@ -198,15 +228,9 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
     c->config = *config;
     pulse_init(&c->pulse, config->clock); /* what a long start takes is time nobody watched */
     c->started_ms = c->pruned_ms = clock_now_ms(config->clock);
-    int r = work_init(&c->work, config->store, config->options, c->started_ms, err);
+    int r = open_parts(c, err);
     if (r < 0) {
-        store_close(config->store);
-        free(c);
-        return r;
-    }
-    r = lifecycle_new(&c->work, &c->lifecycle, err);
-    if (r < 0) {
-        work_release(&c->work);
+        bell_free(c->bell);
         store_close(config->store);
         free(c);
         return r;
@@ -215,7 +239,8 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
         log_warn("watch", "gap", "kind=%s ms=%lld", gap_kind_name(GAP_DOWN),
                  (long long)(c->started_ms - c->work.previous_tick_ms));
     c->ladder = ladder_new(&c->work);
-    c->waits = waits_new(wait_is_over, c);
+    c->waits = waits_new(wait_is_over, c,
+                         option_get(config->options, worker, watchdog_interval_seconds) * 1000000);
     c->subscriptions = subscriptions_new(&c->work);
     c->host = (struct rpc_host){.ctx = c,
                                 .write_info = host_write_info,
@@ -488,7 +513,7 @@ static void after_commit(struct core *c, struct core_input *inputs, struct outbo
     outbox_append(out, streams);
     subscriptions_publish(c->subscriptions, out);
     c->wait_out = out;
-    waits_look(c->waits, &c->work);
+    ring(c);
     finish_pass(c, out);
     finish_stepping(c, out);
 }
@@ -904,6 +929,7 @@ struct core *core_free(struct core *c)
     release_inputs(with_later(c, NULL));
     subscriptions_free(c->subscriptions);
     waits_free(c->waits);
+    bell_free(c->bell);
     ladder_free(c->ladder);
     lifecycle_free(c->lifecycle);
     work_release(&c->work);

@@ -65,6 +65,7 @@ struct core_config {
     struct clock *clock;             /* borrowed */
     const struct options *options;   /* borrowed */
     const char *version, *store_url; /* borrowed */
+    const char *bell_fault;          /* bell.h; NULL: none */
     /* Called after a commit that changed tokens, and once by core_new(). */
     void (*tokens_changed)(void *ctx, struct store *store);
     void *ctx;

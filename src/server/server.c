@@ -349,6 +349,7 @@ static int open_core(struct server *s, struct err *err)
     else
         clock_init(&s->clock, &clock_kernel, greatest_ms);
     const struct core_config core = {.store = store,
+                                     .bell_fault = getenv("REEVE_TEST_BELL"),
                                      .clock = &s->clock,
                                      .options = &config->options,
                                      .version = config->version,

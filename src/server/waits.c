@@ -2,20 +2,23 @@
  * waits.c: see waits.h.
  *
  * Entries are in chains by what they wait for (a map) and in one list of all, the newest first.
- * Those that are late are found by walking that list when the earliest of them is.
+ * Those that are late are found by walking that list when the earliest of them is. The times at
+ * which entries look by themselves are rounded, so that ten thousand of them cost few walks.
  */
 #include "server/waits.h"
 
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "domain/work.h"
+
+#define LOOK_GRAIN_US INT64_C(100000)
 
 struct wait {
     struct rpc_request *request;
     struct rpc_call *call;
-    int64_t key;
+    int64_t key, look_us;
     bool is_new; /* of a tick that is not over */
     struct wait *same_key, *next, **at;
 };
@@ -26,15 +29,16 @@ struct waits {
     struct map by_key;
     struct wait *all;
     size_t count;
-    int64_t next_us;
+    int64_t next_us, look_every_us;
 };
 
-struct waits *waits_new(wait_over_fn *over, void *ctx)
+struct waits *waits_new(wait_over_fn *over, void *ctx, int64_t look_every_us)
 {
     struct waits *w = mem_zalloc(sizeof *w);
     w->over = over;
     w->ctx = ctx;
     w->next_us = INT64_MAX;
+    w->look_every_us = look_every_us;
     return w;
 }
 
@@ -51,9 +55,11 @@ int64_t waits_next_us(const struct waits *w)
 void waits_add(struct waits *w, struct rpc_request *request, struct rpc_call *call, int64_t key)
 {
     struct wait *e = mem_alloc(sizeof *e);
+    int64_t look_us = clock_mono_us() + w->look_every_us + LOOK_GRAIN_US - 1;
     *e = (struct wait){.request = request,
                        .call = call,
                        .key = key,
+                       .look_us = MIN(call->wait_until_us, look_us - look_us % LOOK_GRAIN_US),
                        .is_new = true,
                        .same_key = map_get(&w->by_key, key),
                        .next = w->all,
@@ -63,7 +69,7 @@ void waits_add(struct waits *w, struct rpc_request *request, struct rpc_call *ca
         w->all->at = &e->next;
     w->all = e;
     w->count++;
-    w->next_us = MIN(w->next_us, call->wait_until_us);
+    w->next_us = MIN(w->next_us, e->look_us);
 }
 
 static void unlink_key(struct waits *w, struct wait *e)
@@ -98,19 +104,21 @@ static void end(struct waits *w, struct wait *e, int code, const struct err *err
     w->over(w->ctx, taken.request, taken.call, code, err);
 }
 
-void waits_look(struct waits *w, const struct work *work)
+void waits_committed(struct waits *w)
 {
-    struct wait *e, *next;
-    for (e = w->all; e && e->is_new; e = e->next) {
+    for (struct wait *e = w->all; e && e->is_new; e = e->next) {
         e->is_new = false;
         e->request->kept =
             (size_t)(e->call - e->request->calls); /* what stands before it is true */
     }
-    for (const struct touched *t = work->touched; t; t = t->next)
-        for (e = map_get(&w->by_key, t->key); e; e = next) {
-            next = e->same_key;
-            end(w, e, 0, NULL);
-        }
+}
+
+void waits_ring(struct waits *w, int64_t key)
+{
+    for (struct wait *e = map_get(&w->by_key, key), *next; e; e = next) {
+        next = e->same_key;
+        end(w, e, 0, NULL);
+    }
 }
 
 void waits_lost(struct waits *w, const struct err *err)
@@ -130,10 +138,10 @@ void waits_time_out(struct waits *w, int64_t now_us)
     w->next_us = INT64_MAX;
     for (e = w->all; e; e = next) {
         next = e->next;
-        if (e->call->wait_until_us <= now_us)
+        if (e->look_us <= now_us)
             end(w, e, 0, NULL);
         else
-            w->next_us = MIN(w->next_us, e->call->wait_until_us);
+            w->next_us = MIN(w->next_us, e->look_us);
     }
 }
 

@@ -367,7 +367,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .act = sweep},
     [RULE_INBOX_PENDING] = {
         .rung = RUNG_RING, .seed = "002", .next = SQL_LOOK_NEXT_INBOX_PENDING,
-        .key = "pmo.pending_wakeup_seconds", .unit_ms = 1000,
+        .key = "pmo.pending_wakeup_seconds", .unit_ms = 1000, .is_ring = true,
         .due = "an inbox row is pending for the limit; again with waits that double up to a minute",
         .does = "rings; one that is no turn and has no channel is skipped after `pmo.pending_wakeup_skip_seconds` (`missing_channel`)",
         .event = "`watch.inbox.pending`, once per row",
@@ -408,7 +408,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .event = "none"},
     [RULE_DISPATCH_RETRY] = {
         .rung = RUNG_RING, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
-        .key = "pmo.dispatched_retry_seconds", .unit_ms = 1000,
+        .key = "pmo.dispatched_retry_seconds", .unit_ms = 1000, .is_ring = true,
         .due = "pending and not claimed for the limit; again with waits that double up to a minute",
         .does = "makes sure that its inbox row is there and pending, and rings",
         .event = "`watch.dispatch.retry`, if it is the first ring or the row had to be put right",
@@ -564,6 +564,7 @@ struct ladder {
             int64_t look_ms, key; /* the last row seen */
         } at[SOURCES];
         struct pass so_far;
+        int64_t rings; /* of its moves */
     } pass;
     struct pass last_pass;
     int64_t pass_began_ms;
@@ -622,11 +623,17 @@ int64_t ladder_next_due_ms(const struct ladder *l)
     return MIN(l->work->next_look_ms, leases_next_ms(&l->work->leases));
 }
 
+/* The seeds' fixed intervals. A pass looks at every rule, so the shortest holds for all. */
+static int64_t cadence_ms(const struct options *o)
+{
+    int64_t seconds = MIN(option_get(o, pmo, watchdog_interval_seconds),
+                          option_get(o, worker, watchdog_interval_seconds));
+    return MIN(option_get(o, watchdog, interval_ms), seconds * 1000);
+}
+
 int64_t ladder_next_ms(const struct ladder *l)
 {
-    int64_t due_ms = ladder_next_due_ms(l),
-            cadence_ms = l->pass_began_ms + option_get(l->work->options, watchdog, interval_ms);
-    return MIN(due_ms, cadence_ms);
+    return MIN(ladder_next_due_ms(l), l->pass_began_ms + cadence_ms(l->work->options));
 }
 
 static bool is_source_of(const struct source *s, enum rule_id only)
@@ -1129,9 +1136,13 @@ int ladder_step(struct ladder *l, struct err *err)
 void ladder_committed(struct ladder *l)
 {
     struct pass *p = &l->pass.so_far;
-    for (size_t i = 0; i < l->moved_count; i++)
-        log_info("watch", "moved", "rule=%s of=%lld late_ms=%lld", rule_name(l->moved[i].rule),
-                 (long long)l->moved[i].key, (long long)(l->work->now_ms - l->moved[i].due_ms));
+    for (size_t i = 0; i < l->moved_count; i++) {
+        bool is_ring = ladder_rules[l->moved[i].rule].is_ring;
+        l->pass.rings += is_ring;
+        log_line(is_ring ? LOG_DEBUG : LOG_INFO, "watch", "moved", "rule=%s of=%lld late_ms=%lld",
+                 rule_name(l->moved[i].rule), (long long)l->moved[i].key,
+                 (long long)(l->work->now_ms - l->moved[i].due_ms));
+    }
     p->moved += (int64_t)l->moved_count;
     l->stats.moved += l->moved_count;
     l->moved_count = 0;
@@ -1141,7 +1152,7 @@ void ladder_committed(struct ladder *l)
     l->pass.is_active = false;
     l->last_pass = *p;
     l->stats.passes++;
-    if (p->candidates || p->errors)
+    if (p->candidates > l->pass.rings || p->errors)
         log_info("watch", "pass",
                  "checked=%lld candidates=%lld moved=%lld skipped=%lld errors=%lld",
                  (long long)p->checked, (long long)p->candidates, (long long)p->moved,
@@ -1195,6 +1206,15 @@ static int find_next_due_of_conversations(struct ladder *l, enum rule_id rule, i
     return r;
 }
 
+/* Does it look for what is due at once, in every pass? */
+static bool is_always_looking(enum rule_id rule)
+{
+    for (int i = 0; i < SOURCES; i++)
+        if (sources[i].rule == rule && !sources[i].next)
+            return true;
+    return false;
+}
+
 /* Of other rules: when it looks next, which is not later. */
 static int find_next_due(struct ladder *l, enum rule_id rule, int64_t *ret_ms, struct err *err)
 {
@@ -1202,7 +1222,8 @@ static int find_next_due(struct ladder *l, enum rule_id rule, int64_t *ret_ms, s
     if (rule < TIMED_RULE_COUNT)
         return find_next_due_of_conversations(l, rule, ret_ms, err);
     if (!ladder_rules[rule].next) {
-        *ret_ms = ladder_rules[rule].act ? leases_next_ms(&l->work->leases) : NEVER_MS;
+        if (ladder_rules[rule].act && !is_always_looking(rule))
+            *ret_ms = leases_next_ms(&l->work->leases);
         return 0;
     }
     struct query *q = store_query(l->work->store, ladder_rules[rule].next);

@@ -14,7 +14,8 @@
  *
  * A *pass* goes over everything that is due at its beginning, oldest first, in as many steps as it
  * takes; requests are served in between. It begins when something falls due, at the start of the
- * server, every watchdog.interval_ms whether anything seems due or not, and when somebody asks for
+ * server, at the fixed cadence (the least of watchdog.interval_ms and the two
+ * watchdog_interval_seconds) whether anything seems due or not, and when somebody asks for
  * it (watchdog.runOnce). Passes never overlap.
  */
 #pragma once
@@ -71,6 +72,7 @@ struct rule {
     const char *due;     /* in words */
     const char *does;    /* in words */
     const char *event;   /* what it writes */
+    bool is_ring;        /* moves nothing, again and again: its log lines are for debugging */
     enum statement next; /* when it looks next: LOOK_NEXT_…; 0: by leases in memory, or never */
     /* The move, in the row's own request. What it moves is due by this rule, checked just now.
      * NULL: it acts within an append. */

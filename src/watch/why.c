@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "domain/agent.h"
 #include "domain/head.h"
+#include "domain/inbox.h"
 #include "domain/log_index.h"
 #include "domain/task.h"
 #include "domain/tool.h"
@@ -15,7 +16,7 @@
 
 /* Of the rules and people, and of the lifecycle: a hundred agents must not hide why they stopped.
  */
-enum { MOVES_MAX = 100, TEXT_BYTES_MAX = 4096 };
+enum { MOVES_MAX = 100, TEXT_BYTES_MAX = 4096, INBOX_ROWS_MAX = 20 };
 
 /* ---- evidence ---- */
 
@@ -544,8 +545,29 @@ static void write_tools(struct work *w, const struct tool_list *tools, struct js
     }
 }
 
+/* The oldest open rows of its inbox. */
+struct inbox_page {
+    struct inbox_row rows[INBOX_ROWS_MAX];
+    size_t count;
+};
+
+static void write_inbox_evidence(struct work *w, const struct inbox_page *inbox,
+                                 struct json_out *out)
+{
+    for (size_t i = 0; i < inbox->count; i++) {
+        const struct inbox_row *row = &inbox->rows[i];
+        write_evidence(w, out, "inbox",
+                       arena_printf(&w->arena, "row %lld: %s %.*s is %s; %lld ring%s",
+                                    (long long)row->inbox, inbox_type_name(row->type),
+                                    STR_ARG(row->correlation), inbox_status_name(row->status),
+                                    (long long)row->ring_count, row->ring_count == 1 ? "" : "s"),
+                       row->last_rung_ms, "bell");
+    }
+}
+
 static void write_agent_evidence(struct work *w, const struct agent *a, const struct task *t,
-                                 const struct tool_list *tools, struct json_out *out)
+                                 const struct tool_list *tools, const struct inbox_page *inbox,
+                                 struct json_out *out)
 {
     json_array(out, "evidence");
     write_evidence(w, out, "view", str_of(agent_view_name(a->view)), 0, "lifecycle");
@@ -569,6 +591,7 @@ static void write_agent_evidence(struct work *w, const struct agent *a, const st
                                     a->breaker_is_open ? ", the breaker is open" : ""),
                        0, "lifecycle");
     write_tools(w, tools, out);
+    write_inbox_evidence(w, inbox, out);
     json_end(out);
 }
 
@@ -609,9 +632,27 @@ static int write_tool_standing(struct work *w, const struct tool_list *tools, st
     return 0;
 }
 
+static int write_inbox_standing(struct work *w, const struct inbox_page *inbox,
+                                struct json_out *out, struct err *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < inbox->count; i++) {
+        const struct inbox_row *row = &inbox->rows[i];
+        bool is_pending = row->status == INBOX_IS_PENDING;
+        int64_t due_ms;
+        r = inbox_due_ms(w, row, &due_ms, err);
+        if (r == 0 && due_ms != NEVER_MS)
+            write_next_rule(out,
+                            arena_printf(&w->arena, "its inbox row %lld", (long long)row->inbox).p,
+                            is_pending ? row->pending_ms : row->processed_ms,
+                            is_pending ? RULE_INBOX_PENDING : RULE_INBOX_PROCESSING, due_ms);
+    }
+    return r;
+}
+
 static int write_agent_standing(struct work *w, const struct agent *a, const struct task *t,
-                                const struct tool_list *tools, struct json_out *out,
-                                struct err *err)
+                                const struct tool_list *tools, const struct inbox_page *inbox,
+                                struct json_out *out, struct err *err)
 {
     int r = 0;
     json_array(out, "standing");
@@ -628,6 +669,8 @@ static int write_agent_standing(struct work *w, const struct agent *a, const str
     }
     if (r == 0)
         r = write_tool_standing(w, tools, out, err);
+    if (r == 0)
+        r = write_inbox_standing(w, inbox, out, err);
     json_end(out);
     return r;
 }
@@ -637,18 +680,21 @@ int why_write_agent(struct work *w, const struct agent *a, struct json_out *out,
     struct task *t = NULL;
     struct tool_list *tools = NULL;
     struct head *h;
+    struct inbox_page inbox = {.count = INBOX_ROWS_MAX};
     int r = a->active_task ? task_get(w, a->active_task, &t, err) : 0;
     if (r == 0)
         r = head_get(w, a->conversation, &h, err);
     if (r == 0 && t && t->status == TASK_SUSPENDED)
         r = tools_list(w, t->task, t->epoch, &tools, err);
+    if (r == 0)
+        r = inbox_list_open(w, a, inbox.rows, &inbox.count, err);
     if (r < 0)
         return r;
     struct str name = arena_printf(&w->arena, "%lld:%s", (long long)a->conversation, a->role);
     json_string(out, "agent", name);
     json_stringz(out, "view", agent_view_name(a->view));
     json_time(out, "now", w->now_ms);
-    write_agent_evidence(w, a, t, tools, out);
-    r = write_agent_standing(w, a, t, tools, out, err);
+    write_agent_evidence(w, a, t, tools, &inbox, out);
+    r = write_agent_standing(w, a, t, tools, &inbox, out, err);
     return r < 0 ? r : write_history(w, h, name, out, err);
 }

@@ -5,7 +5,7 @@ Everything a test says about time is exact: a lease that ends at t is alive at t
 import json
 import threading
 
-from reeve_test import ERRORS, RpcError, Socket, check, eq, wait_for
+from reeve_test import BELL, ERRORS, RpcError, Socket, check, eq, wait_for
 from watch_model import advance, ms, now
 
 ERRORS.setdefault("SUPERSEDED", -32017)
@@ -176,7 +176,9 @@ class Poll:
         return self.early is None
 
     def answer(self):
-        """It is there after a few round trips, or it does not come."""
+        """It is there after a few round trips, or it does not come; without a bell, some time."""
+        if BELL == "never":
+            return self.read()
         for _ in range(100):
             if not self.is_waiting():
                 return self.read()

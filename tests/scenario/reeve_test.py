@@ -8,6 +8,8 @@ SIGTERM. Each function runs in a process of its own, with a deadline; what it st
     REEVE_BIN=build/reeve python3 tests/scenario/test_turns.py [word…]
 
 runs those whose name contains a word. TAP_SLOW=4 multiplies every deadline (sanitizers, valgrind).
+REEVE_TEST_BELL=never or =ten spoils the doorbell of every server (bell/bell.h): the outcomes are the
+same (P11).
 Nothing waits by sleeping: wait_for() polls for a condition, everything else blocks on a socket.
 """
 import collections
@@ -29,6 +31,10 @@ import traceback
 from wire import PATIENCE, Closed, EventStream, Http, WebSocket
 
 BIN = os.path.abspath(os.environ.get("REEVE_BIN", "build/reeve"))
+
+# Without a bell those who wait look by themselves: often, or the tests would take their time.
+BELL = os.environ.get("REEVE_TEST_BELL")
+BELL_ARGS = ["--set", "worker.watchdog_interval_seconds=1"] if BELL == "never" else []
 
 # PROTOCOL: the code of each name. A refusal must carry both.
 ERRORS = {
@@ -219,7 +225,8 @@ class Server(Client):
         self.log_path = f"{self.data}.log"
         os.makedirs(os.path.dirname(self.log_path), exist_ok=True)
         with open(self.log_path, "ab") as log:
-            argv = [BIN, "serve", "--data", self.data, "--listen", self.listen, *self.args]
+            argv = [BIN, "serve", "--data", self.data, "--listen", self.listen, *BELL_ARGS,
+                    *self.args]
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=os.environ | self.env, preexec_fn=die_with_parent)
         return self.process
@@ -403,6 +410,6 @@ def main(seconds=40):
     sys.exit(failed > 0)
 
 
-__all__ = ["BIN", "ERRORS", "Caller", "Client", "Closed", "EventStream", "Http", "RpcError",
+__all__ = ["BELL", "BIN", "ERRORS", "Caller", "Client", "Closed", "EventStream", "Http", "RpcError",
            "Server", "Skip", "Socket", "WebSocket", "check", "eq", "folder", "main", "reeve",
            "server", "together", "wait_for"]

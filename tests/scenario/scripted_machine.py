@@ -12,7 +12,7 @@ import json
 
 from crew import give, join
 from fleet import commands
-from reeve_test import Client, RpcError, Socket, check, eq
+from reeve_test import BELL, Client, RpcError, Socket, check, eq
 from watch_model import ms
 
 TTL_MS = 90_000         # machine.ttl_seconds
@@ -174,7 +174,9 @@ class MachinePoll:
         return self.early is None
 
     def answer(self):
-        """It is there after a few round trips, or it does not come."""
+        """It is there after a few round trips, or it does not come; without a bell, some time."""
+        if BELL == "never":
+            self.early = self.early or json.loads(self.socket.text_in())
         for _ in range(100):
             if not self.is_waiting():
                 if "error" in self.early:

@@ -2,9 +2,11 @@
 
 The doorbell is tested in test_bell.py, the rules that look after rows in test_inbox_rules.py.
 """
+import json
+
 from crew import (beat, claim, complete, give, in_thread, join, leave, now, participant, poll,
                   put_to_work, start, talk, task_of, view)
-from reeve_test import check, eq, main, together
+from reeve_test import check, eq, main, reeve, together
 from watch_model import advance, manual, ms
 
 MESSAGE = {"inboxId", "messageType", "correlationId", "payload", "epoch", "createdAt"}
@@ -263,6 +265,32 @@ def test_P12_what_was_enqueued_received_and_consumed_survives_a_kill(s):
     s.restart()
     eq([row(s, i)["status"] for i in ids], ["consumed", "processing", "pending"], "after kill -9")
     eq(row(s, ids[2])["channel"], None, "no channel")
+
+
+# ---- on the command line ----
+
+@manual()
+def test_reeve_inbox_list_and_show(s):
+    c = talk(s)
+    inbox = put(s, c, "click\x1b[2J")["inboxId"]
+    put(s, c, "k2", role="b")
+    give(s, c)
+    done = reeve("inbox", "list", f"{c}:a", data=s.data)
+    head, *lines = done.stdout.splitlines()
+    eq(head.split()[:6], ["INBOX", "ROLE", "TYPE", "CORRELATION", "STATUS", "RINGS"], done.stderr)
+    eq([x.split()[:3] for x in lines], [["1", "a", "ui_action"], ["3", "a", "turn"]], "its rows")
+    check("\x1b" not in done.stdout, "what agents write moves no cursor")
+    receive(s, c)
+    done = reeve("inbox", "list", c, "--status", "processing", "--json", data=s.data)
+    eq([m["inboxId"] for m in json.loads(done.stdout)["messages"]], [inbox], "of a conversation")
+    done = reeve("inbox", "list", c, "--limit", 1, data=s.data)
+    check(done.stdout.endswith("more: --after 1\n"), done.stdout)
+    shown = reeve("inbox", "show", inbox, data=s.data).stdout
+    check("status        processing\n" in shown and "received by   c1\n" in shown, shown)
+    eq(json.loads(reeve("inbox", "show", inbox, "--json", data=s.data).stdout)["message"],
+       row(s, inbox), "as JSON")
+    eq([reeve("inbox", "show", x, data=s.data).returncode for x in (99, "x")], [1, 2], "exit status")
+    eq(reeve("inbox", "list", "x", data=s.data).returncode, 2, "usage")
 
 
 # ---- the stop of an unmanaged agent ----

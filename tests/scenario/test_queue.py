@@ -93,6 +93,7 @@ def test_a_healthy_queue_is_never_looked_at(s):
     join(s, c)
     for _ in range(5):
         eq(s.call("watchdog.runOnce", rule="queue.sweep")["checked"], 0, "rows looked at")
+        eq(rules(s)["queue.sweep"]["nextDueAt"], None, "it is never due")
         complete(s, start(s, claim(s, c)))
     eq((len(ends(s, c)), [m[0] for m in moves(s, c)]), (5, []), "all done, by no rule")
     check_agrees(s, c)

@@ -49,6 +49,16 @@ TEST(L05_what_the_ladder_asks_is_answered_by_its_indexes)
         {SQL_LOOK_AGAIN_IDLE, "conversations_by_status"},
         {SQL_AGENT_LIST_ENSURED, "agents_ensured"},
         {SQL_LOOK_DUE_QUEUE, "agents_stranded"},
+        {SQL_LOOK_DUE_INBOX_PENDING, "look_for_inbox_pending"},
+        {SQL_LOOK_NEXT_INBOX_PENDING, "look_for_inbox_pending"},
+        {SQL_LOOK_DUE_INBOX_PROCESSING, "look_for_inbox_processing"},
+        {SQL_LOOK_NEXT_INBOX_PROCESSING, "look_for_inbox_processing"},
+        {SQL_INBOX_FIND, "inbox_once"},
+        {SQL_INBOX_RECEIVABLE, "inbox_receivable"},
+        {SQL_INBOX_OPEN_OF_AGENT, "inbox_open_of_agent"},
+        {SQL_INBOX_OPEN_OF_CONVERSATION, "inbox_open"},
+        {SQL_INBOX_SKIP_OPEN, "inbox_open"},
+        {SQL_INBOX_LIST, "inbox_by_conversation"},
         {SQL_COMMAND_OPEN_START, "one_open_start"},
         {SQL_COMMAND_LAST_TAKEN, "commands_taken"},
         {SQL_COMMAND_HAS_OPEN_START, "one_open_start"},
@@ -242,5 +252,41 @@ TEST(version_1_becomes_version_2_with_all_it_had)
     CHECK_INT(number(s, "SELECT COUNT(*) FROM agents WHERE view = 'stopped'"), 4);
     CHECK_INT(number(s, "SELECT id FROM cursors WHERE name = 'lifecycle'"), 2);
     CHECK_INT(number(s, "SELECT COUNT(*) FROM watch_limits"), 0); /* so looks are set anew */
+    store_close(s);
+}
+
+/* An agent with work and a queue, an idle one, and what is in their inboxes. */
+static void make_version_3(void)
+{
+    sqlite3 *db = NULL;
+    make_version_1();
+    CHECK_INT(sqlite3_open(file_path(), &db), SQLITE_OK);
+    static const char content[] =
+        "INSERT INTO tasks (task, conversation, role, status, content, channel, epoch, attempts,"
+        " created_at) VALUES (1, 1, 'a', 'pending', '1', 'public', 1, 0, 5),"
+        " (2, 1, 'a', 'queued', '1', 'public', 0, 0, 6), (3, 1, 'a', 'queued', '1', 'public', 0, "
+        "0, 7);"
+        "UPDATE agents SET active_task = 1 WHERE conversation = 1 AND role = 'a';"
+        "INSERT INTO agent_inbox (inbox, conversation, role, type, correlation_id, epoch, status,"
+        " channel, payload, created_at) VALUES (1, 1, 'a', 'turn', '1', 1, 'pending', 'public', "
+        "'{}', 5);"
+        "INSERT INTO schema_version VALUES (2, 5), (3, 5);";
+    CHECK_INT(sqlite3_exec(db, schema_migrations[1], NULL, NULL, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, schema_migrations[2], NULL, NULL, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, content, NULL, NULL, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_close(db), SQLITE_OK);
+}
+
+TEST(version_3_becomes_version_4_with_its_queues_and_inboxes)
+{
+    make_version_3();
+    struct store *s = open_store();
+    CHECK_INT(number(s, "SELECT MAX(version) FROM schema_version"), (int64_t)schema_version_latest);
+    CHECK_INT(number(s, "SELECT first_queued FROM agents WHERE conversation = 1 AND role = 'a'"),
+              2);
+    CHECK_INT(number(s, "SELECT COUNT(*) FROM agents WHERE first_queued IS NOT NULL"), 1);
+    CHECK_INT(number(s, "SELECT pending_at FROM agent_inbox"), 5);
+    CHECK_INT(number(s, "SELECT ring_count + wakeups + attempts FROM agent_inbox"), 0);
+    CHECK_INT(number(s, "SELECT retries FROM tasks WHERE task = 1"), 0);
     store_close(s);
 }

@@ -436,3 +436,32 @@ TEST(the_calls_before_a_parked_one_keep_their_answers)
     done(&r);
     world_free(w);
 }
+
+/* ---- the fixed cadence ---- */
+
+/* Whatever the timers say, and whether anything seems due or not. */
+TEST(a_pass_is_made_at_the_least_of_the_fixed_intervals)
+{
+    static const struct {
+        int option;
+        int64_t value, ms;
+    } cases[] = {
+        {OPT_pmo_watchdog_interval_seconds, 3, 3000},
+        {OPT_worker_watchdog_interval_seconds, 2, 2000},
+        {OPT_watchdog_interval_ms, 1500, 1500},
+    };
+    struct world *w = world_watching();
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        for (size_t k = 0; k < ARRAY_LEN(cases); k++)
+            w->options.value[cases[k].option] = 1000000;
+        w->options.value[cases[i].option] = cases[i].value;
+        uint64_t passes = core_stats(w->core)->ladder.passes;
+        clock_advance(&w->clock, cases[i].ms - 1);
+        settle(w);
+        CHECK_INT(core_stats(w->core)->ladder.passes - passes, 0);
+        clock_advance(&w->clock, 1);
+        settle(w);
+        CHECK_INT(core_stats(w->core)->ladder.passes - passes, 1);
+    }
+    world_free(w);
+}
