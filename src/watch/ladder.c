@@ -1210,7 +1210,7 @@ static int find_next_due_of_conversations(struct ladder *l, enum rule_id rule, i
 static bool is_always_looking(enum rule_id rule)
 {
     for (int i = 0; i < SOURCES; i++)
-        if (sources[i].rule == rule && !sources[i].next)
+        if (sources[i].first == rule && !sources[i].next)
             return true;
     return false;
 }
