@@ -285,7 +285,7 @@ void agent_edit(struct work *w, struct agent *a)
 {
     if (a->edited_in == w->request)
         return;
-    work_remember(w, a, sizeof *a);
+    a->stored = work_remember(w, a, sizeof *a);
     a->edited_in = w->request;
 }
 
@@ -323,8 +323,17 @@ static int append_state(struct work *w, const struct agent *a, const char *reaso
     return agent_append(w, a, "system-lifecycle", "agent.state", state, "lifecycle", err);
 }
 
-static int write_row(struct work *w, const struct agent *a, struct err *err)
+/* Nothing of what is stored has changed in this request, or since it was last written in it. */
+static bool is_stored(const struct work *w, const struct agent *a)
 {
+    return a->edited_in == w->request && a->stored &&
+           memcmp(a, a->stored, offsetof(struct agent, beat_ms)) == 0;
+}
+
+static int write_row(struct work *w, struct agent *a, struct err *err)
+{
+    if (is_stored(w, a))
+        return 0;
     struct query *q = store_query(w->store, SQL_AGENT_UPDATE);
     query_int(q, 1, a->conversation);
     query_text(q, 2, str_of(a->role));
@@ -358,6 +367,9 @@ static int write_row(struct work *w, const struct agent *a, struct err *err)
     if (a->first_queued)
         query_int(q, 25, a->first_queued);
     work_mark_written(w);
+    struct agent *copy = arena_alloc(&w->arena, sizeof *copy);
+    *copy = *a;
+    a->stored = copy;
     return query_run(q, NULL, err);
 }
 

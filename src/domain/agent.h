@@ -111,6 +111,7 @@ struct agent {
     int64_t restart_look_ms;
     /* private to agent.c */
     int64_t edited_in;
+    const struct agent *stored; /* as its row has it, in the request of edited_in */
     struct agent *same_key;
 };
 

@@ -390,26 +390,53 @@ static int insert_turn(struct work *w, const struct task *t, struct inbox_row *r
     return insert(w, ret, err);
 }
 
-/* The row of the old epoch, if it is open, as the change wants it. */
-static int change_row(struct work *w, const struct task *t, int64_t old_epoch,
-                      enum inbox_change change, struct err *err)
+static int refence(struct work *w, const struct task *t, int64_t old_epoch, struct err *err)
 {
     struct inbox_row row;
     bool found;
     int r = inbox_of_task(w, t, old_epoch, &row, &found, err);
     if (r < 0 || !found)
         return r;
+    row.epoch = t->epoch;
+    row.processed_by = str_of(t->claimed_by);
+    return inbox_store(w, &row, err);
+}
+
+/* The row of the old epoch, if it is open, as the change wants it. It need not be read for that:
+ * what the change leaves alone, it leaves as it is. */
+static int change_row(struct work *w, const struct task *t, int64_t old_epoch,
+                      enum inbox_change change, struct err *err)
+{
+    struct inbox_row row = {.conversation = t->conversation,
+                            .type = INBOX_OF_TURN,
+                            .correlation = correlate(w, t),
+                            .epoch = old_epoch};
+    if (change == INBOX_REFENCED)
+        return refence(w, t, old_epoch, err);
     if (change == INBOX_PROCESSING) {
         row.status = INBOX_IS_PROCESSING;
         row.processed_ms = w->now_ms;
         row.processed_by = str_of(t->claimed_by);
-    } else if (change == INBOX_REFENCED) {
-        row.epoch = t->epoch;
-        row.processed_by = str_of(t->claimed_by);
     } else {
         inbox_archive(w, &row, change == INBOX_SKIPPED ? INBOX_IS_SKIPPED : INBOX_IS_CONSUMED);
     }
-    return inbox_store(w, &row, err);
+    int r = inbox_due_ms(w, &row, &row.look_ms, err);
+    if (r < 0)
+        return r;
+    w->next_look_ms = MIN(w->next_look_ms, row.look_ms);
+    struct query *q = store_query(w->store, SQL_INBOX_MOVE_TURN);
+    query_int(q, 1, row.conversation);
+    query_text(q, 2, str_of(t->role));
+    query_text(q, 3, row.correlation);
+    query_int(q, 4, row.epoch);
+    query_text(q, 5, str_of(status_names[row.status]));
+    bind_time(q, 6, row.processed_ms);
+    query_text(q, 7, row.processed_by);
+    bind_time(q, 8, row.archived_ms);
+    if (row.look_ms != NEVER_MS)
+        query_int(q, 9, row.look_ms);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
 }
 
 int inbox_follow(struct work *w, const struct task *t, int64_t old_epoch, enum inbox_change change,

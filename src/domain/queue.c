@@ -6,7 +6,7 @@
 #include "domain/task.h"
 #include "domain/work.h"
 
-int queue_find_first(struct work *w, struct agent *a, struct err *err)
+static int find_first(struct work *w, struct agent *a, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_TASK_NEXT_QUEUED);
     query_int(q, 1, a->conversation);
@@ -17,6 +17,37 @@ int queue_find_first(struct work *w, struct agent *a, struct err *err)
     a->first_queued = r == STORE_ROW ? query_get_int(q, 0) : 0;
     query_end(q);
     return 0;
+}
+
+void queue_join(struct agent *a, const struct task *t)
+{
+    if (!a->first_queued)
+        a->first_queued = t->task;
+}
+
+int queue_left(struct work *w, struct agent *a, const struct task *t, bool is_new, struct err *err)
+{
+    if (a->first_queued != t->task)
+        return 0;
+    a->first_queued = 0;
+    return is_new ? 0 : find_first(w, a, err);
+}
+
+int queue_first(struct work *w, struct agent *a, struct task **ret, struct err *err)
+{
+    struct task *t = NULL;
+    int r = a->first_queued ? task_get(w, a->first_queued, &t, err) : 0;
+    bool is_wrong = r == -ERR_NOT_FOUND || (r == 0 && t && t->status != TASK_QUEUED);
+    if (is_wrong) {
+        agent_edit(w, a);
+        t = NULL;
+        r = find_first(w, a, err);
+        if (r == 0 && a->first_queued)
+            r = task_get(w, a->first_queued, &t, err);
+    }
+    if (r == 0)
+        *ret = t;
+    return r;
 }
 
 int queue_due_ms(struct work *w, const struct task *t, int64_t *ret, struct err *err)

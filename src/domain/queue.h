@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -18,9 +19,12 @@ struct agent;
 struct task;
 struct work;
 
-/* The queue has changed: reads which task is first now. The caller has edited the agent, and stores
- * it. */
-int queue_find_first(struct work *w, struct agent *a, struct err *err);
+/* The queue changes; the caller has edited the agent, and stores it. A task that was never stored
+ * has nobody behind it. */
+void queue_join(struct agent *a, const struct task *t);
+int queue_left(struct work *w, struct agent *a, const struct task *t, bool is_new, struct err *err);
+/* NULL: nobody waits. What the agent's row says is checked, and looked up if it is wrong. */
+int queue_first(struct work *w, struct agent *a, struct task **ret, struct err *err);
 
 /* When queue.sweep is due for this task: at once if it could be promoted, else NEVER_MS. */
 int queue_due_ms(struct work *w, const struct task *t, int64_t *ret, struct err *err);

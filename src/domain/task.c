@@ -16,6 +16,7 @@
 #include "domain/work.h"
 
 enum { TASKS_MAX = 100000, EVICTIONS_PER_TICK = 64, PAGE_ROWS = 256 };
+enum { CONTENT_KEPT_BYTES_MAX = 1024 };
 
 static const char *const status_names[] = {
 #define X(name, text) [TASK_##name] = text,
@@ -132,11 +133,26 @@ static int from_row(struct query *q, struct task *t, struct err *err)
     return 0;
 }
 
+static void free_task(struct task *t)
+{
+    free(t->content);
+    free(t);
+}
+
 static void forget_task(struct work *w, void *object)
 {
     struct task *t = object;
     map_remove(&w->tasks, t->task);
-    free(t);
+    free_task(t);
+}
+
+static struct task *add_task(struct work *w, const struct task *as_known)
+{
+    struct task *t = mem_alloc(sizeof *t);
+    *t = *as_known;
+    map_put(&w->tasks, t->task, t);
+    work_remember_new(w, t, forget_task); /* its row may be this request's */
+    return t;
 }
 
 static int not_found(int64_t task, struct err *err)
@@ -161,14 +177,9 @@ int task_get(struct work *w, int64_t task, struct task **ret, struct err *err)
     struct task read = {.task = task, .lease_look_ms = NEVER_MS};
     r = from_row(q, &read, err);
     query_end(q);
-    if (r < 0)
-        return r;
-    t = mem_alloc(sizeof *t);
-    *t = read;
-    map_put(&w->tasks, task, t);
-    work_remember_new(w, t, forget_task); /* its row may be this request's */
-    *ret = t;
-    return 0;
+    if (r == 0)
+        *ret = add_task(w, &read);
+    return r;
 }
 
 void task_edit(struct work *w, struct task *t)
@@ -187,9 +198,21 @@ static void bind_time(struct query *q, int param, int64_t ms)
         query_int(q, param, ms);
 }
 
+static void bind_origin(struct query *q, const struct task *t)
+{
+    query_int(q, 24, t->conversation);
+    query_text(q, 25, str_of(t->role));
+    query_text(q, 26, t->unsaved);
+    query_text(q, 27, str_of(t->channel));
+    query_int(q, 28, t->created_ms);
+}
+
 static int write_row(struct work *w, struct task *t, struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_TASK_UPDATE);
+    struct query *q = store_query(w->store, t->unsaved.p ? SQL_TASK_INSERT : SQL_TASK_UPDATE);
+    if (t->unsaved.p)
+        bind_origin(q, t);
+    t->unsaved = STR_NONE;
     t->progress_stored_ms = t->progress_ms;
     query_int(q, 1, t->task);
     query_text(q, 2, str_of(status_names[t->status]));
@@ -340,8 +363,10 @@ int task_note_restart(struct work *w, struct task *t, struct err *err)
     return task_store(w, t, err);
 }
 
-int task_store_note(struct work *w, const struct task *t, struct str note, struct err *err)
+int task_store_note(struct work *w, struct task *t, struct str note, struct err *err)
 {
+    task_edit(w, t);
+    t->has_words = true;
     struct query *q = store_query(w->store, SQL_TASK_NOTE_UPDATE);
     query_int(q, 1, t->task);
     query_text(q, 2, note);
@@ -428,8 +453,9 @@ static void enter(struct work *w, struct task *t, const struct task_move *m)
     }
 }
 
-static int store_error(struct work *w, const struct task *t, struct str error, struct err *err)
+static int store_error(struct work *w, struct task *t, struct str error, struct err *err)
 {
+    t->has_words = true;
     struct query *q = store_query(w->store, SQL_TASK_ERROR_UPDATE);
     query_int(q, 1, t->task);
     query_text(q, 2, error);
@@ -560,9 +586,10 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
     if (r < 0)
         return r;
     w->next_look_ms = MIN(w->next_look_ms, t->look_ms);
+    bool is_new = t->unsaved.p;
     r = write_row(w, t, err);
     if (r == 0 && tr->from == TASK_QUEUED)
-        r = queue_find_first(w, a, err);
+        r = queue_left(w, a, t, is_new, err);
     if (r == 0)
         r = store_agent(w, a, t, m, err);
     return r < 0 ? r : count_open(w, h, is_active(tr->from), is_active(tr->to), err);
@@ -713,41 +740,34 @@ int task_promote(struct work *w, struct agent *a, struct err *err)
     int r = head_get(w, a->conversation, &h, err);
     if (r < 0 || a->active_task || h->status != CONVERSATION_ACTIVE)
         return r;
-    struct query *q = store_query(w->store, SQL_TASK_NEXT_QUEUED);
-    query_int(q, 1, a->conversation);
-    query_text(q, 2, str_of(a->role));
-    r = query_one(q, err);
-    if (r <= 0)
-        return r;
-    int64_t task = query_get_int(q, 0);
-    query_end(q);
-    r = task_get(w, task, &t, err);
-    return r < 0 ? r : task_move(w, t, &TASK_MOVE(TRIGGER_PROMOTE), err);
+    r = queue_first(w, a, &t, err);
+    return r < 0 || !t ? r : task_move(w, t, &TASK_MOVE(TRIGGER_PROMOTE), err);
 }
 
 int task_create(struct work *w, struct agent *a, struct str content, struct str channel,
                 struct task **ret, struct err *err)
 {
-    int64_t task = w->last.task + 1;
-    struct query *q = store_query(w->store, SQL_TASK_INSERT);
-    query_int(q, 1, task);
-    query_int(q, 2, a->conversation);
-    query_text(q, 3, str_of(a->role));
-    query_text(q, 4, content);
-    query_text(q, 5, channel);
-    query_int(q, 6, w->now_ms);
-    work_mark_written(w);
-    int r = query_run(q, NULL, err);
-    if (r < 0)
-        return r;
-    w->last.task = task;
-    r = task_get(w, task, ret, err);
-    if (r == 0)
-        r = task_promote(w, a, err);
-    if (r < 0 || (*ret)->status != TASK_QUEUED)
-        return r;
+    struct task made = {.task = ++w->last.task,
+                        .conversation = a->conversation,
+                        .status = TASK_QUEUED,
+                        .held = HELD_NOT,
+                        .end_trigger = TRIGGER_NONE,
+                        .stop_reason = STOP_REASON_NONE,
+                        .created_ms = w->now_ms,
+                        .look_ms = NEVER_MS,
+                        .lease_look_ms = NEVER_MS,
+                        .unsaved = content};
+    snprintf(made.role, sizeof made.role, "%s", a->role);
+    snprintf(made.channel, sizeof made.channel, "%.*s", STR_ARG(channel));
+    if (content.n <= CONTENT_KEPT_BYTES_MAX)
+        made.content = mem_strndup(content.p, content.n);
+    struct task *t = *ret = add_task(w, &made);
     agent_edit(w, a);
-    r = queue_find_first(w, a, err);
+    queue_join(a, t);
+    int r = task_promote(w, a, err);
+    if (r < 0 || t->status != TASK_QUEUED)
+        return r;
+    r = write_row(w, t, err);
     return r < 0 ? r : agent_store(w, a, "has_work", err);
 }
 
@@ -885,21 +905,43 @@ static void write_outcome(const struct task *t, struct str error, struct json_ou
     json_end(out);
 }
 
-int task_write(struct work *w, const struct task *t, struct json_out *out, const char *key,
-               struct err *err)
+/* The texts of its row. */
+struct words {
+    struct str content, error, note;
+};
+
+static int read_words(struct work *w, const struct task *t, struct words *ret, struct err *err)
 {
+    if (t->content && !t->has_words) {
+        *ret = (struct words){.content = str_of(t->content)};
+        return 0;
+    }
     struct query *q = store_query(w->store, SQL_TASK_TEXTS);
     query_int(q, 1, t->task);
     int r = query_one(q, err);
     if (r < 0)
         return r;
     REQUIRE(r == STORE_ROW);
+    struct str *const texts[] = {&ret->content, &ret->error, &ret->note};
+    for (int i = 0; i < 3; i++)
+        *texts[i] = query_is_null(q, i) ? STR_NONE : arena_str(&w->arena, query_get_text(q, i));
+    query_end(q);
+    return 0;
+}
+
+int task_write(struct work *w, const struct task *t, struct json_out *out, const char *key,
+               struct err *err)
+{
+    struct words words;
+    int r = read_words(w, t, &words, err);
+    if (r < 0)
+        return r;
     json_object(out, key);
     json_int(out, "task", t->task);
     json_int(out, "conversation", t->conversation);
     json_stringz(out, "role", t->role);
     json_stringz(out, "status", status_names[t->status]);
-    json_raw(out, "content", query_get_text(q, 0));
+    json_raw(out, "content", words.content);
     json_stringz(out, "channel", t->channel);
     json_int(out, "epoch", t->epoch);
     json_int(out, "attempts", t->attempts);
@@ -907,16 +949,15 @@ int task_write(struct work *w, const struct task *t, struct json_out *out, const
     json_stringz(out, "claimedBy", t->claimed_by[0] ? t->claimed_by : NULL);
     if (t->held != HELD_NOT)
         json_stringz(out, "held", held_names[t->held]);
-    json_string(out, "note", query_get_text(q, 2));
+    json_string(out, "note", words.note);
     write_time(out, "createdAt", t->created_ms);
     write_time(out, "pendingAt", t->pending_ms);
     write_time(out, "acknowledgedAt", t->acknowledged_ms);
     write_time(out, "startedAt", t->started_ms);
     write_time(out, "completedAt", t->completed_ms);
     if (task_is_over(t))
-        write_outcome(t, query_get_text(q, 1), out);
+        write_outcome(t, words.error, out);
     json_end(out);
-    query_end(q);
     return 0;
 }
 
@@ -939,7 +980,7 @@ void tasks_evict_some(struct work *w)
     }
     for (int i = 0; i < n; i++) {
         map_remove(&w->tasks, out[i]->task);
-        free(out[i]);
+        free_task(out[i]);
     }
 }
 
@@ -947,7 +988,7 @@ void tasks_drop(struct work *w)
 {
     struct task *t;
     for (size_t i = 0; (t = map_next(&w->tasks, &i));)
-        free(t);
+        free_task(t);
     map_release(&w->tasks);
     w->evict_task_at = 0;
 }

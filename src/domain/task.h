@@ -113,6 +113,9 @@ struct task {
     int64_t progress_stored_ms; /* of progress_ms */
     int64_t lease_look_ms;      /* of its entry among the leases */
     uint64_t progress_hash;     /* of the last `progress` value of a heartbeat */
+    struct str unsaved;         /* its content, as long as it has no row; in the tick's arena */
+    char *content;              /* the same while it is here, if it is short; NULL: in the row */
+    bool has_words;             /* a note or an error, in the row */
     /* private to task.c */
     int64_t edited_in;
 };
@@ -204,7 +207,7 @@ enum { PROGRESS_STORE_MS = 60000 };
 int task_note_progress(struct work *w, struct task *t, struct err *err);
 /* Its agent was started because nobody attended. */
 int task_note_restart(struct work *w, struct task *t, struct err *err);
-int task_store_note(struct work *w, const struct task *t, struct str note, struct err *err);
+int task_store_note(struct work *w, struct task *t, struct str note, struct err *err);
 
 /* The next queued task of an idle agent becomes pending. */
 int task_promote(struct work *w, struct agent *a, struct err *err);

@@ -212,12 +212,13 @@ struct undo {
     char copy[];
 };
 
-void work_remember(struct work *w, void *object, size_t bytes)
+const void *work_remember(struct work *w, void *object, size_t bytes)
 {
     struct undo *u = arena_alloc(&w->arena, sizeof *u + bytes);
     *u = (struct undo){.next = w->undo, .object = object, .bytes = bytes};
     memcpy(u->copy, object, bytes);
     w->undo = u;
+    return u->copy;
 }
 
 void work_remember_new(struct work *w, void *object, work_forget_fn *forget)

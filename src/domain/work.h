@@ -103,8 +103,8 @@ void work_maintain(struct work *w);
 void work_mark_written(struct work *w);
 bool work_has_written(const struct work *w); /* in this tick */
 /* For the domain: `object` is about to change for the first time in this request; if the request
- * fails it becomes again what it is now. */
-void work_remember(struct work *w, void *object, size_t bytes);
+ * fails it becomes again what it is now. The copy, which lives as long as the tick. */
+const void *work_remember(struct work *w, void *object, size_t bytes);
 /* For the domain: this request made `object`; if it fails, `forget` removes it again. */
 typedef void work_forget_fn(struct work *w, void *object);
 void work_remember_new(struct work *w, void *object, work_forget_fn *forget);

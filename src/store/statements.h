@@ -255,8 +255,12 @@
       " WHERE conversation = ?5 AND command > ?1 AND (?3 IS NULL OR machine = ?3)"                 \
       " AND (?4 IS NULL OR status = ?4) ORDER BY command LIMIT ?2")                                \
     X(TASK_INSERT, WRITE,                                                                          \
-      "INSERT INTO tasks (task, conversation, role, status, content, channel, epoch, attempts,"    \
-      " created_at) VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, ?6)")                              \
+      "INSERT INTO tasks (task, status, epoch, attempts, claimed_by, lease_ms, held,"              \
+      " dispatched_at, pending_at, restarted_at, acknowledged_at, started_at, progress_at,"        \
+      " suspended_at, completed_at, end_trigger, stop_reason_code, deliverable, look_at,"          \
+      " claimed_spawn, held_spawn, retried_at, retries, conversation, role, content, channel,"     \
+      " created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,"     \
+      " ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)")                         \
     X(TASK_GET, READ,                                                                              \
       "SELECT conversation, role, status, channel, epoch, attempts, claimed_by, lease_ms, held,"   \
       " created_at, dispatched_at, pending_at, restarted_at, acknowledged_at, started_at,"         \
@@ -303,6 +307,11 @@
       "INSERT INTO agent_inbox (inbox, conversation, role, type, correlation_id, epoch, status,"   \
       " channel, payload, created_at, pending_at, last_rung_at, ring_count, look_at)"              \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?9, ?9, ?9, 1, ?10)")                   \
+    X(INBOX_MOVE_TURN, WRITE,                                                                      \
+      "UPDATE agent_inbox SET status = ?5, processed_at = COALESCE(?6, processed_at),"             \
+      " processed_by = COALESCE(?7, processed_by), archived_at = ?8, look_at = ?9"                 \
+      " WHERE conversation = ?1 AND role = ?2 AND type = 'turn' AND correlation_id = ?3"           \
+      " AND epoch = ?4 AND archived_at IS NULL")                                                   \
     X(INBOX_UPDATE, WRITE,                                                                         \
       "UPDATE agent_inbox SET status = ?2, epoch = ?3, pending_at = ?4, processed_at = ?5,"        \
       " processed_by = ?6, archived_at = ?7, attempts = ?8, woken_at = ?9, wakeups = ?10,"         \
