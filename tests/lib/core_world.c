@@ -73,6 +73,9 @@ struct world *world_new(void)
     w->disk = fault_vfs_new("disk", 1);
     clock_init_manual(&w->clock, &clock_kernel, WORLD_START_MS);
     options_init(&w->options);
+    /* Passes come when something is due: the fixed cadence would only be in the way. */
+    w->options.value[OPT_pmo_watchdog_interval_seconds] = 300;
+    w->options.value[OPT_worker_watchdog_interval_seconds] = 300;
     w->grant = (struct grant){.scope = SCOPE_OPERATOR, .subject = "operator"};
     w->peer = peer_new(NULL, WORLD_ROOM_BYTES);
     w->other = peer_new(NULL, SIZE_MAX);
