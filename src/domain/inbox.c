@@ -19,10 +19,10 @@ static struct correlation correlate(const struct task *t)
     return c;
 }
 
-static int insert(struct work *w, const struct task *t, struct str type, struct str correlation,
-                  struct str payload, struct err *err)
+static int insert(struct work *w, enum statement statement, const struct task *t, struct str type,
+                  struct str correlation, struct str payload, struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_INBOX_INSERT);
+    struct query *q = store_query(w->store, statement);
     query_int(q, 1, w->last.inbox + 1);
     query_int(q, 2, t->conversation);
     query_text(q, 3, str_of(t->role));
@@ -41,7 +41,7 @@ static int insert(struct work *w, const struct task *t, struct str type, struct 
 static int insert_turn(struct work *w, const struct task *t, struct err *err)
 {
     struct correlation c = correlate(t);
-    return insert(w, t, turn_type, str_of(c.text),
+    return insert(w, SQL_INBOX_INSERT, t, turn_type, str_of(c.text),
                   arena_printf(&w->arena, "{\"task\":%lld}", (long long)t->task), err);
 }
 
@@ -106,7 +106,7 @@ int inbox_put(struct work *w, const struct task *t, const char *type, struct str
               struct str payload, struct err *err)
 {
     work_touch(w, agent_key_of(t->conversation, str_of(t->role)));
-    return insert(w, t, str_of(type), correlation, payload, err);
+    return insert(w, SQL_INBOX_PUT, t, str_of(type), correlation, payload, err);
 }
 
 int inbox_close(struct work *w, const struct task *t, int64_t epoch, const char *type,

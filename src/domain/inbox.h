@@ -19,7 +19,7 @@ int inbox_follow(struct work *w, const struct task *t, int64_t old_epoch, enum i
                  struct err *err);
 
 /* A row for the agent of a task in its present epoch: `tool_result`, `timeout`. Whoever waits for
- * the agent looks. payload is JSON. */
+ * the agent looks. One that somebody has put there before stays as it is. payload is JSON. */
 int inbox_put(struct work *w, const struct task *t, const char *type, struct str correlation,
               struct str payload, struct err *err);
 /* The row is done with: `consumed` or `skipped`. None is there, or it is over: no effect. */

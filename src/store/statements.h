@@ -339,6 +339,10 @@
       "SELECT wait, look_at FROM turn_waiting_tools WHERE look_at <= ?1"                           \
       " AND (look_at, wait) > (?2, ?3) ORDER BY look_at, wait LIMIT ?4")                           \
     X(LOOK_NEXT_TOOL, READ, "SELECT MIN(look_at) FROM turn_waiting_tools WHERE look_at > ?1")      \
+    X(INBOX_PUT, WRITE,                                                                            \
+      "INSERT INTO agent_inbox (inbox, conversation, role, type, correlation_id, epoch, status,"   \
+      " channel, payload, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7, ?8, ?9)"      \
+      " ON CONFLICT (conversation, role, type, correlation_id, epoch) DO NOTHING")                 \
     X(INBOX_CLOSE, WRITE,                                                                          \
       "UPDATE agent_inbox SET status = ?6, processed_at = COALESCE(processed_at, ?7),"             \
       " archived_at = ?7 WHERE conversation = ?1 AND role = ?2 AND type = ?3"                      \
