@@ -320,6 +320,14 @@ static const struct json *first_due(const struct json *why)
     return first;
 }
 
+/* What would keep a rule from it. */
+static const char *remedy_of(struct str rule)
+{
+    if (str_is(rule, "tool.timeout"))
+        return "its result is reported";
+    return str_is(rule, "ledger.requeue") ? "its result is applied" : "it shows a sign of life";
+}
+
 static void write_agent_headline(struct buf *out, const struct json *why)
 {
     _cleanup_buf_ struct buf sentence = BUF_INIT(SENTENCE_BYTES_MAX);
@@ -329,7 +337,7 @@ static void write_agent_headline(struct buf *out, const struct json *why)
     buf_addz(&sentence, " is ");
     print_clean(&sentence, member_text(why, "view"), PRINT_TEXT_CHARS_MAX);
     if (next) {
-        buf_addz(&sentence, "; unless it shows a sign of life, ");
+        buf_addf(&sentence, "; unless %s, ", remedy_of(member_text(next, "rule")));
         print_clean(&sentence, member_text(next, "rule"), PRINT_TEXT_CHARS_MAX);
         buf_addz(&sentence, " moves ");
         print_clean(&sentence, member_text(due, "what"), PRINT_TEXT_CHARS_MAX);

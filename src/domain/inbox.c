@@ -320,12 +320,17 @@ int inbox_put(struct work *w, const struct agent *a, enum inbox_type type, struc
 int inbox_put_result(struct work *w, const struct task *t, enum inbox_type type,
                      struct str correlation, struct str payload, struct err *err)
 {
-    struct inbox_row row = {.conversation = t->conversation,
-                            .type = type,
-                            .correlation = correlation,
-                            .epoch = t->epoch,
-                            .channel = str_of(t->channel),
-                            .payload = payload};
+    struct inbox_row row;
+    bool found;
+    int r = find(w, t->conversation, t->role, type, correlation, t->epoch, &row, &found, err);
+    if (r < 0 || found)
+        return r;
+    row = (struct inbox_row){.conversation = t->conversation,
+                             .type = type,
+                             .correlation = correlation,
+                             .epoch = t->epoch,
+                             .channel = str_of(t->channel),
+                             .payload = payload};
     snprintf(row.role, sizeof row.role, "%s", t->role);
     return insert(w, &row, err);
 }

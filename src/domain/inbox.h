@@ -119,7 +119,7 @@ int inbox_follow(struct work *w, const struct task *t, int64_t old_epoch, enum i
                  struct err *err);
 
 /* What a tool that a task waits for has to say, in the task's present epoch: `tool_result`,
- * `timeout`. payload is JSON. */
+ * `timeout`. payload is JSON. One that somebody has put there before stays as it is. */
 int inbox_put_result(struct work *w, const struct task *t, enum inbox_type type,
                      struct str correlation, struct str payload, struct err *err);
 /* It is done with: consumed or skipped. None is there, or it is over: no effect. */

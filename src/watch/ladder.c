@@ -136,19 +136,36 @@ static int go_offline(struct work *w, const struct subject *s, enum rule_id rule
     return machine_move(w, s->machine, err);
 }
 
+/* What the rules of suspended tasks look at, as more members; nothing of others. */
+static struct str evidence_of_calls(struct work *w, const struct task *t)
+{
+    struct tools_summary s;
+    char suspended[CLOCK_ISO_BYTES], settled[CLOCK_ISO_BYTES];
+    if (t->status != TASK_SUSPENDED || tools_summarize(w, t, &s, NULL) < 0)
+        return STR("");
+    clock_iso(t->suspended_ms, suspended);
+    clock_iso(MAX(t->suspended_ms, s.settled_ms), settled);
+    return arena_printf(&w->arena,
+                        ",\"suspendedAt\":\"%s\",\"lastSettledAt\":\"%s\",\"calls\":%lld,"
+                        "\"waiting\":%lld",
+                        suspended, settled, (long long)s.calls, (long long)s.waiting);
+}
+
 /* What a rule saw of a task, and its limit: JSON members. */
 static struct str evidence(struct work *w, const struct task *t, enum rule_id rule)
 {
     char until[CLOCK_ISO_BYTES], pending[CLOCK_ISO_BYTES];
+    struct str calls = evidence_of_calls(w, t);
     clock_iso(task_active_until_ms(w, t), until);
     clock_iso(t->pending_ms, pending);
     return arena_printf(
         &w->arena,
         "\"status\":\"%s\",\"pendingAt\":\"%s\",\"activeUntil\":%s%s%s,"
-        "\"limit\":%lld",
+        "\"limit\":%lld%.*s",
         task_status_name(t->status), pending, t->beat_ms ? "\"" : "", t->beat_ms ? until : "null",
         t->beat_ms ? "\"" : "",
-        (long long)(rule == RULE_TASK_ORPHANED ? t->lease_ms : rule_task_limit(rule, w->options)));
+        (long long)(rule == RULE_TASK_ORPHANED ? t->lease_ms : rule_task_limit(rule, w->options)),
+        STR_ARG(calls));
 }
 
 /* While its old process may live, work is not handed to another (P21). */

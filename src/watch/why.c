@@ -612,6 +612,12 @@ static void write_next_rule(struct json_out *out, const char *what, int64_t sinc
     json_end(out);
 }
 
+/* When it came to where it stands. */
+static int64_t task_since_ms(const struct task *t)
+{
+    return t->status == TASK_SUSPENDED ? t->suspended_ms : t->pending_ms;
+}
+
 /* Each call that it waits for, with its deadline, and each result that was lent. */
 static int write_tool_standing(struct work *w, const struct tool_list *tools, struct json_out *out,
                                struct err *err)
@@ -665,7 +671,7 @@ static int write_agent_standing(struct work *w, const struct agent *a, const str
         int64_t due_ms;
         r = rule_task_due_ms(w, rule, t, &due_ms, err);
         if (r == 0 && due_ms != NEVER_MS)
-            write_next_rule(out, "its task", t->pending_ms, rule, due_ms);
+            write_next_rule(out, "its task", task_since_ms(t), rule, due_ms);
     }
     if (r == 0)
         r = write_tool_standing(w, tools, out, err);

@@ -122,6 +122,8 @@ def test_a_task_that_waits_for_tools(s):
                        text), text)
     eq(json.loads(ok(s, "card", "show", "2").splitlines()[1]),
        {"toolCallId": "c2", "name": "a=b", "options": {"suspend_timeout_seconds": 600}, "epoch": 1})
+    check("unless its result is reported, tool.timeout" in ok(s, "why", f"{c}:a").replace("\n", " "),
+          "what comes next")
     eq(ok(s, "task", "resume", "1", "--epoch", "1"), "nothing to take\n")
     eq(ok(s, "task", "report", "1", "c1", "-", stdin="found\nit\n"), "accepted\n")
     eq(ok(s, "task", "report", "1", "c1", "again"), "accepted (duplicate)\n")

@@ -290,6 +290,9 @@ def test_L64_suspended_reap_counts_from_the_last_call_that_was_settled(s):
     check_once_at(s, c, "suspended.reap", settled + SUSPENDED_REAP_MS + 1,
                   lambda: status(s, t) == "failed")
     check_reaped(s, c, t)
+    (forced,) = said(s, c, "agent.force_terminated")
+    eq((ms(forced["lastSettledAt"]), forced["calls"], forced["waiting"], forced["limit"]),
+       (settled, 3, 0, SUSPENDED_REAP_MS), "P13: what it saw, and its limit")
     eq(view(s, c), "stopped", "the agent is idle")
 
 

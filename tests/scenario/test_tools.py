@@ -7,7 +7,7 @@ import sqlite3
 from crew import (ACTIVE_MS, LEASE_MS, SUSPEND_MS, Poll, applied, beat, cards, claim, complete, ends,
                   give, join, leave, move, poll, put_to_work, report, resume, said, start, status,
                   suspend, suspended, taken, talk, task_of, view)
-from fleet import managed
+from fleet import edit_store, managed
 from reeve_test import check, eq, main, together
 from scripted_machine import Machine, work
 from tool_model import Suspending
@@ -464,6 +464,25 @@ def test_what_the_inbox_says_of_results(s):
                                          "tool_result_card_id": 3}),
         ("timeout", "y", "pending", {"status": "timeout", "after_execution": "suspend",
                                      "tool_result_card_id": 4})], "the rows")
+
+
+@manual()
+def test_L61_a_row_that_is_in_the_inbox_already_is_in_nobodys_way(s):
+    """Somebody has put messages of these names there by hand."""
+    c = talk(s)
+    t = suspended(s, c, "x", "y")
+    s.stop()
+    edit_store(s, *["INSERT INTO agent_inbox (inbox, conversation, role, type, correlation_id, epoch,"
+                    f" status, channel, payload, created_at) VALUES ({n}, {c}, 'a', '{kind}', '{call}',"
+                    " 1, 'pending', 'public', '{}', 1)"
+                    for n, kind, call in ((10, "tool_result", "x"), (11, "timeout", "y"))])
+    s.start()
+    eq(report(s, t, "x"), {"accepted": True}, "the report")
+    advance(s, SUSPEND_MS + 1)
+    eq(taken(s, t), [("x", "success"), ("y", "timeout")], "both results")
+    applied(s, t, "x", "y")
+    eq([row[:4] for row in inbox(s, c)], [("tool_result", "x", 1, "consumed"),
+                                          ("timeout", "y", 1, "consumed")], "the rows")
 
 
 @manual()
