@@ -295,6 +295,14 @@ def test_what_an_agent_says_of_itself():
     s.stop()
 
 
+def test_a_start_is_told_before_anything_the_agent_says():
+    for _ in range(25):
+        for s in [misbehave("says", 0, "READY=1") for _ in range(8)]:
+            facts = [s.line.fact()["fact"] for _ in range(2)]
+            eq(facts, ["spawned", "notify"], "the first facts")
+            s.stop()
+
+
 def test_beats_are_passed_on_once_a_second_and_the_last_text_is_not_lost():
     s = misbehave("beats", 5000)
     facts = []
