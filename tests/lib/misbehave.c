@@ -71,7 +71,7 @@ _noreturn_ static void never_ready(void)
     wait_for_ever();
 }
 
-static void deaf(void)
+_noreturn_ static void deaf(void)
 {
     for (int i = 1; i < NSIG; i++)
         signal(i, SIG_IGN);
@@ -85,7 +85,7 @@ _noreturn_ static void says_goodbye(int signo)
     _exit((int)number);
 }
 
-static void polite(void)
+_noreturn_ static void polite(void)
 {
     signal(SIGTERM, says_goodbye);
     waits();
@@ -132,7 +132,7 @@ _noreturn_ static void first_thread_ends(void)
 
 /* ---- output ---- */
 
-static void closes_output(void)
+_noreturn_ static void closes_output(void)
 {
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
