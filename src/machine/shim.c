@@ -324,6 +324,13 @@ static void begin_killing(struct shim *s)
     kill_tree(&s->again);
 }
 
+/* The agent's, while its number is its own; the agent alone as long as it has not made one. */
+static void signal_group(const struct shim *s, int signo)
+{
+    if (!s->is_reaped && kill(-s->child.pid, signo) < 0)
+        kill(s->child.pid, signo);
+}
+
 /* Again on each child that ends, because what it leaves behind is ours then, and after a while for
  * what has ended without our noticing, or not at all yet. */
 static void kill_tree(struct loop_timer *timer)
@@ -331,6 +338,7 @@ static void kill_tree(struct loop_timer *timer)
     struct shim *s = CONTAINER_OF(timer, struct shim, again);
     if (s->cgroup)
         cgroup_kill(s->cgroup);
+    signal_group(s, SIGKILL);
     tree_kill_descendants();
     loop_timer_set(s->loop, &s->again, clock_mono_us() + s->kill_again_us, kill_tree);
     s->kill_again_us = MIN(2 * s->kill_again_us, (int64_t)KILL_AGAIN_US_MAX);
@@ -371,15 +379,6 @@ static void grace_over(struct loop_timer *timer)
     begin_killing(CONTAINER_OF(timer, struct shim, grace));
 }
 
-/* SIGCONT, so that one that is stopped can take the other. */
-static void ask_to_end(const struct shim *s)
-{
-    static const int signals[] = {SIGTERM, SIGCONT};
-    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
-        if (kill(-s->child.pid, signals[i]) < 0)
-            kill(s->child.pid, signals[i]);
-}
-
 /* The first asks; a later one may shorten the grace, and never lengthens it. */
 static void on_stop(void *ctx, int64_t grace_ms)
 {
@@ -392,7 +391,8 @@ static void on_stop(void *ctx, int64_t grace_ms)
     s->is_told_to_stop = true;
     if (is_first) {
         shim_log_say(&s->log, "told to stop within %lld ms", (long long)ms);
-        ask_to_end(s);
+        signal_group(s, SIGTERM);
+        signal_group(s, SIGCONT); /* so that one that is stopped can take the other */
     }
     if (is_first || due_us < s->grace.due_us)
         loop_timer_set(s->loop, &s->grace, due_us, grace_over);
