@@ -45,8 +45,7 @@ static int compare_keys(const void *left, const void *right)
 {
     struct str a = (*(const struct json *const *)left)->key;
     struct str b = (*(const struct json *const *)right)->key;
-    int order = memcmp(a.p, b.p, MIN(a.n, b.n));
-    return order ? order : (a.n > b.n) - (a.n < b.n);
+    return str_compare(a, b);
 }
 
 static bool is_listed(struct str key, const char *const *list)

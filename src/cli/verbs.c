@@ -65,6 +65,7 @@ const struct verb *const cli_verbs[] = {
     &verb_task_fail,
     &verb_task_cancel,
     &verb_ps,
+    &verb_logs,
     &verb_agent_list,
     &verb_agent_start,
     &verb_agent_stop,

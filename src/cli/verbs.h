@@ -36,6 +36,7 @@ extern const struct verb verb_conversation_show;
 extern const struct verb verb_down;
 extern const struct verb verb_events;
 extern const struct verb verb_help;
+extern const struct verb verb_logs;
 extern const struct verb verb_machine;
 extern const struct verb verb_ps;
 extern const struct verb verb_rpc;

@@ -289,21 +289,34 @@ void agent_edit(struct work *w, struct agent *a)
 }
 
 /* To the conversation's log; to the server's if that has ended. */
-static int append_state(struct work *w, const struct agent *a, const char *reason, struct err *err)
+int agent_append(struct work *w, const struct agent *a, const char *author, const char *kind,
+                 struct str members, const char *rule, struct err *err)
 {
     struct head *h;
     int r = head_get(w, a->conversation, &h, err);
     if (r < 0)
         return r;
-    int64_t log = h->status == CONVERSATION_COMPLETED ? 0 : a->conversation;
-    struct str data = arena_printf(&w->arena,
-                                   "{\"agent\":\"%lld:%s\",\"conversation\":%lld,\"status\":\"%s\","
-                                   "\"reason\":\"%s\",\"epoch\":%lld}",
+    struct str data = arena_printf(&w->arena, "{\"agent\":\"%lld:%s\",\"conversation\":%lld,%.*s}",
                                    (long long)a->conversation, a->role, (long long)a->conversation,
-                                   view_names[a->view], reason, (long long)a->turn_epoch);
+                                   STR_ARG(members));
     struct event e;
-    r = append_system(w, log, "system-lifecycle", "agent.state", data, NULL, &e, err);
-    return r < 0 ? r : work_note_move(w, a->conversation, &e, "lifecycle", err);
+    r = append_system(w, h->status == CONVERSATION_COMPLETED ? 0 : a->conversation, author, kind,
+                      data, NULL, &e, err);
+    return r < 0 ? r : work_note_move(w, a->conversation, &e, rule, err);
+}
+
+int agent_note_rule(struct work *w, const struct agent *a, enum rule_id rule, struct str saw,
+                    struct err *err)
+{
+    struct str kind = arena_printf(&w->arena, "watch.%s", rule_name(rule));
+    return agent_append(w, a, "system-watchdog", kind.p, saw, rule_name(rule), err);
+}
+
+static int append_state(struct work *w, const struct agent *a, const char *reason, struct err *err)
+{
+    struct str state = arena_printf(&w->arena, "\"status\":\"%s\",\"reason\":\"%s\",\"epoch\":%lld",
+                                    view_names[a->view], reason, (long long)a->turn_epoch);
+    return agent_append(w, a, "system-lifecycle", "agent.state", state, "lifecycle", err);
 }
 
 static int write_row(struct work *w, const struct agent *a, struct err *err)

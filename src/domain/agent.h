@@ -31,6 +31,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "domain/event.h"
+#include "domain/rule.h"
 #include "store/statements.h"
 
 struct work;
@@ -129,6 +130,14 @@ int64_t agent_key_of(int64_t conversation, struct str role);
 void agent_edit(struct work *w, struct agent *a);
 /* Writes the row, and the view with its event if it has changed. */
 int agent_store(struct work *w, struct agent *a, const char *reason, struct err *err);
+
+/* Says something about it in its conversation's log, or in the server's once that has ended.
+ * `members` are JSON members. */
+int agent_append(struct work *w, const struct agent *a, const char *author, const char *kind,
+                 struct str members, const char *rule, struct err *err);
+/* The same for a move of the ladder: `watch.<rule>`, with what it saw and its limit (P13). */
+int agent_note_rule(struct work *w, const struct agent *a, enum rule_id rule, struct str saw,
+                    struct err *err);
 
 /* The names of a conversation's agents, in the order of their turns, in the tick's arena. */
 struct agent_role {

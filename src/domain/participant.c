@@ -162,32 +162,17 @@ int participant_leave(struct work *w, int64_t conversation, struct str role, str
     return participant_end(w, a, "left", err);
 }
 
-static int append_expired(struct work *w, const struct agent *a, struct err *err)
-{
-    struct head *h;
-    char seen[CLOCK_ISO_BYTES];
-    int r = head_get(w, a->conversation, &h, err);
-    if (r < 0)
-        return r;
-    clock_iso(a->beat_ms, seen);
-    struct str data = arena_printf(
-        &w->arena,
-        "{\"agent\":\"%lld:%s\",\"conversation\":%lld,\"lastSeenAt\":\"%s\",\"ttlMs\":%lld}",
-        (long long)a->conversation, a->role, (long long)a->conversation, seen,
-        (long long)option_get(w->options, liveness, ttl_seconds) * 1000);
-    struct event e;
-    r = append_system(w, h->status == CONVERSATION_COMPLETED ? 0 : a->conversation,
-                      "system-watchdog", "watch.participant.expire", data, NULL, &e, err);
-    return r < 0 ? r
-                 : work_note_move(w, a->conversation, &e, rule_name(RULE_PARTICIPANT_EXPIRE), err);
-}
-
 int participant_expire(struct work *w, struct agent *a, struct err *err)
 {
     struct head *h;
+    char seen[CLOCK_ISO_BYTES];
+    clock_iso(a->beat_ms, seen);
+    long long ttl_ms = option_get(w->options, liveness, ttl_seconds) * 1000;
+    struct str saw = arena_printf(&w->arena, "\"lastSeenAt\":\"%s\",\"ttlMs\":%lld,\"limit\":%lld",
+                                  seen, ttl_ms, ttl_ms);
     int r = head_get(w, a->conversation, &h, err);
     if (r == 0)
-        r = append_expired(w, a, err);
+        r = agent_note_rule(w, a, RULE_PARTICIPANT_EXPIRE, saw, err);
     if (r == 0)
         r = participant_end(w, a, "participant.expire", err);
     if (r == 0 && h->status == CONVERSATION_ACTIVE)

@@ -2,8 +2,11 @@
 #include "domain/process.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "domain/append.h"
 #include "domain/command.h"
@@ -154,6 +157,32 @@ int agent_stop(struct work *w, struct agent *a, const char *reason, struct err *
     return r < 0 ? r : agent_store(w, a, reason, err);
 }
 
+/* The wait before the restart of this number: none, then the first, doubling up to the longest. */
+static int64_t wait_before_ms(const struct work *w, int64_t restart)
+{
+    int64_t wait_ms = option_get(w->options, restart, backoff_first_ms),
+            max_ms = option_get(w->options, restart, backoff_max_ms);
+    if (restart == 0)
+        return 0;
+    for (int64_t i = 1; i < restart && wait_ms < max_ms; i++)
+        wait_ms *= 2;
+    return max_ms ? MIN(wait_ms, max_ms) : wait_ms;
+}
+
+int agent_start_again(struct work *w, struct agent *a, struct err *err)
+{
+    struct str saw =
+        arena_printf(&w->arena, "\"restart\":%lld,\"limit\":%lld", (long long)a->restart_count,
+                     (long long)wait_before_ms(w, a->restart_count - 1));
+    const char *reason = rule_name(RULE_AGENT_EXITED);
+    agent_edit(w, a);
+    a->restart_ms = 0;
+    int r = agent_note_rule(w, a, RULE_AGENT_EXITED, saw, err);
+    if (r == 0)
+        r = agent_store(w, a, reason, err);
+    return r < 0 ? r : agent_bring_up(w, a, reason, err);
+}
+
 int agents_ensure_desired(struct work *w, int64_t conversation, const char *reason, struct err *err)
 {
     struct agent_role *roles;
@@ -206,6 +235,11 @@ static int find_spawn(struct work *w, const struct machine *m, struct str spawn_
     if (!is_its_own) /* another machine's: not this one's to speak of */
         return unknown_spawn(spawn_id, err);
     r = agent_find(w, conversation, role, &ret->agent, err);
+    if (r == -ERR_INTERNAL) { /* its row is damaged: others must not wait for it (P17) */
+        log_error("domain", "agent_damaged", "agent=%lld:%.*s", (long long)conversation,
+                  STR_ARG(role));
+        return unknown_spawn(spawn_id, err);
+    }
     if (r == 0)
         ret->is_current = str_is(spawn_id, ret->agent->spawn_id);
     return r;
@@ -330,18 +364,6 @@ static int count_failures(struct work *w, const struct agent *a, int64_t *ret, s
     return 0;
 }
 
-/* At once, then the first wait, doubling up to the longest. */
-static int64_t next_wait_ms(const struct work *w, const struct agent *a)
-{
-    int64_t wait_ms = option_get(w->options, restart, backoff_first_ms),
-            max_ms = option_get(w->options, restart, backoff_max_ms);
-    if (a->restart_count == 0)
-        return 0;
-    for (int64_t i = 1; i < a->restart_count && wait_ms < max_ms; i++)
-        wait_ms *= 2;
-    return max_ms ? MIN(wait_ms, max_ms) : wait_ms;
-}
-
 /* A failure: counted, and what may be done about it and when. */
 static int note_failure(struct work *w, struct agent *a, struct err *err)
 {
@@ -355,7 +377,7 @@ static int note_failure(struct work *w, struct agent *a, struct err *err)
     a->is_crashed = true;
     a->breaker_is_open = burst && failures >= burst;
     if (!a->breaker_is_open) {
-        agent_wait_for_restart(w, a, w->now_ms + next_wait_ms(w, a));
+        agent_wait_for_restart(w, a, w->now_ms + wait_before_ms(w, a->restart_count));
         a->restart_count++;
         a->restarts++;
     }
@@ -404,16 +426,9 @@ static int release_task(struct work *w, const struct agent *a, struct str spawn_
 static int append_exited(struct work *w, const struct agent *a, struct str spawn_id,
                          const struct exit_status *exit, bool is_expected, struct err *err)
 {
-    struct head *h;
-    int r = head_get(w, a->conversation, &h, err);
-    if (r < 0)
-        return r;
     _cleanup_buf_ struct buf data = BUF_INIT(1 << 16);
     struct json_out j = JSON_OUT(&data);
     json_object(&j, NULL);
-    json_string(&j, "agent",
-                arena_printf(&w->arena, "%lld:%s", (long long)a->conversation, a->role));
-    json_int(&j, "conversation", a->conversation);
     json_string(&j, "spawnId", spawn_id);
     json_bool(&j, "expected", is_expected);
     if (exit->is_unknown) {
@@ -423,11 +438,11 @@ static int append_exited(struct work *w, const struct agent *a, struct str spawn
         json_int(&j, "signal", exit->signal);
     }
     json_string(&j, "text", exit->text);
+    if (exit->tail.n)
+        json_string(&j, "tail", exit->tail);
     json_end(&j);
-    struct event e;
-    r = append_system(w, h->status == CONVERSATION_COMPLETED ? 0 : a->conversation,
-                      "system-lifecycle", "agent.exited", buf_str(&data), NULL, &e, err);
-    return r < 0 ? r : work_note_move(w, a->conversation, &e, "agent.exited", err);
+    struct str members = {data.data + 1, data.len - 2}; /* without their braces */
+    return agent_append(w, a, "system-lifecycle", "agent.exited", members, "agent.exited", err);
 }
 
 static int is_stop_asked_for(struct work *w, struct str spawn_id, bool *ret, struct err *err)
@@ -550,6 +565,18 @@ int process_start_failed(struct work *w, const struct machine *m, struct str spa
     return r < 0 ? r : process_ended(w, m, spawn_id, &exit, err);
 }
 
+static int append_not_confirmed(struct work *w, const struct agent *a, int64_t command,
+                                struct str type, int64_t deadline_ms, struct err *err)
+{
+    char deadline[CLOCK_ISO_BYTES];
+    clock_iso(deadline_ms, deadline);
+    struct str saw = arena_printf(
+        &w->arena, "\"command\":%lld,\"type\":\"%.*s\",\"deadline\":\"%s\",\"limit\":%lld",
+        (long long)command, STR_ARG(type), deadline,
+        (long long)option_get(w->options, restart, command_deadline_seconds) * 1000);
+    return agent_note_rule(w, a, RULE_COMMAND_EXPIRED, saw, err);
+}
+
 /* A start that nobody confirmed: a failure, and perhaps a process; the next one is a restart. A
  * stop is sent again until the process is seen to end. */
 int command_expire(struct work *w, int64_t command, struct err *err)
@@ -560,20 +587,23 @@ int command_expire(struct work *w, int64_t command, struct err *err)
     int r = query_one(q, err);
     if (r <= 0)
         return r;
-    bool is_stop = str_is(query_get_text(q, 0), "stop-agent");
-    int64_t conversation = query_get_int(q, 1);
+    struct str type = arena_str(&w->arena, query_get_text(q, 0));
+    bool is_stop = str_is(type, "stop-agent");
+    int64_t conversation = query_get_int(q, 1), deadline_ms = query_get_int(q, 5);
     struct str role = arena_str(&w->arena, query_get_text(q, 2)),
                spawn_id = arena_str(&w->arena, query_get_text(q, 3)),
                machine = arena_str(&w->arena, query_get_text(q, 6));
     query_end(q);
     work_touch(w, machine_key_of(machine));
-    if (is_stop)
+    r = agent_find(w, conversation, role, &a, err);
+    if (r == 0)
+        r = append_not_confirmed(w, a, command, type, deadline_ms, err);
+    if (r == 0 && is_stop)
         return command_send_again(w, command, err);
-    r = set_command(w, command, "expired", true, STR("not_confirmed"), err);
+    if (r == 0)
+        r = set_command(w, command, "expired", true, STR("not_confirmed"), err);
     if (r == 0)
         r = expire_tokens(w, spawn_id, w->now_ms + TOKEN_AFTERLIFE_MS, err);
-    if (r == 0)
-        r = agent_find(w, conversation, role, &a, err);
     if (r < 0)
         return r;
     agent_edit(w, a);
@@ -586,11 +616,26 @@ int command_expire(struct work *w, int64_t command, struct err *err)
 
 /* ---- a machine comes, beats, goes ---- */
 
-/* Spawn ids that a machine has named. */
+/* Spawn ids that a machine has named, sorted. */
 struct spawns {
     const struct str *list;
     size_t count;
 };
+
+static int by_text(const void *left, const void *right)
+{
+    return str_compare(*(const struct str *)left, *(const struct str *)right);
+}
+
+static struct spawns sorted(struct work *w, const struct str *list, size_t count)
+{
+    struct str *copy = arena_alloc(&w->arena, (count + 1) * sizeof *copy);
+    if (count) {
+        memcpy(copy, list, count * sizeof *copy);
+        qsort(copy, count, sizeof *copy, by_text);
+    }
+    return (struct spawns){copy, count};
+}
 
 /* Every agent that has a process on the machine, or one on its way. */
 static int each_on(struct work *w, const struct machine *m, agent_each_fn *fn, void *ctx,
@@ -599,12 +644,9 @@ static int each_on(struct work *w, const struct machine *m, agent_each_fn *fn, v
     return agents_each(w, SQL_AGENT_LIST_ON_MACHINE, str_of(m->name), fn, ctx, err);
 }
 
-static bool is_among(const char *spawn_id, const struct spawns *spawns)
+static bool is_among(struct str spawn_id, const struct spawns *spawns)
 {
-    for (size_t i = 0; i < spawns->count; i++)
-        if (str_is(spawns->list[i], spawn_id))
-            return true;
-    return false;
+    return bsearch(&spawn_id, spawns->list, spawns->count, sizeof spawn_id, by_text) != NULL;
 }
 
 static int is_held(struct work *w, const struct agent *a, bool *ret, struct err *err)
@@ -648,7 +690,7 @@ static int note_never_began(struct work *w, struct agent *a, struct err *err)
 static int reconcile(struct work *w, struct agent *a, void *ctx, struct err *err)
 {
     bool is_known = false, has_gone = false;
-    if (a->spawn_id[0] && is_among(a->spawn_id, ctx))
+    if (a->spawn_id[0] && is_among(str_of(a->spawn_id), ctx))
         return a->process == PROCESS_UNKNOWN || a->process == PROCESS_STARTING
                    ? note_back(w, a, err)
                    : 0;
@@ -702,8 +744,10 @@ static int end_the_gone(struct work *w, const struct machine *m, const struct sp
             page[n] = arena_str(&w->arena, query_get_text(q, 0));
         for (size_t i = 0; r == 0 && i < n; i++) {
             after = page[i];
-            if (!is_among(arena_strndup(&w->arena, after.p, after.n), has))
+            if (!is_among(after, has))
                 r = process_ended(w, m, after, &exit, err);
+            if (r == -ERR_NOT_FOUND)
+                r = 0;
         }
     }
     return r;
@@ -712,7 +756,7 @@ static int end_the_gone(struct work *w, const struct machine *m, const struct sp
 int processes_reconcile(struct work *w, const struct machine *m, const struct str *has,
                         size_t count, struct err *err)
 {
-    struct spawns spawns = {has, count};
+    struct spawns spawns = sorted(w, has, count);
     int r = end_the_gone(w, m, &spawns, err);
     if (r == 0)
         r = each_on(w, m, reconcile, &spawns, err);
@@ -724,7 +768,7 @@ int processes_reconcile(struct work *w, const struct machine *m, const struct st
 static int note_alive(struct work *w, struct agent *a, void *ctx, struct err *err)
 {
     struct task *t;
-    if (!is_among(a->spawn_id, ctx))
+    if (!is_among(str_of(a->spawn_id), ctx))
         return 0;
     int r = a->process == PROCESS_UNKNOWN ? note_back(w, a, err) : 0;
     if (r < 0 || !a->active_task)
@@ -738,7 +782,7 @@ static int note_alive(struct work *w, struct agent *a, void *ctx, struct err *er
 int processes_alive(struct work *w, const struct machine *m, const struct str *alive, size_t count,
                     struct err *err)
 {
-    struct spawns spawns = {alive, count};
+    struct spawns spawns = sorted(w, alive, count);
     return count ? each_on(w, m, note_alive, &spawns, err) : 0;
 }
 

@@ -26,6 +26,8 @@ struct work;
 int agent_bring_up(struct work *w, struct agent *a, const char *reason, struct err *err);
 /* The same, and a process that runs but does not work is replaced. */
 int agent_replace(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* The wait before its restart is over: the ladder's agent.exited. */
+int agent_start_again(struct work *w, struct agent *a, struct err *err);
 /* It should not be up. Whatever state the conversation is in. */
 int agent_stop(struct work *w, struct agent *a, const char *reason, struct err *err);
 /* All of a conversation that are wanted: it began, or was resumed. */
@@ -45,6 +47,7 @@ struct exit_status {
     int64_t signal;
     bool is_unknown; /* nobody saw it end */
     struct str text; /* why, if the machine knows more */
+    struct str tail; /* the last lines of its output */
 };
 
 /* Facts. ERR_NOT_FOUND if the spawn is not known here, or was not given to this machine. */

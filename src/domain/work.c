@@ -16,6 +16,7 @@
 #include "domain/guidance.h"
 #include "domain/head.h"
 #include "domain/log_index.h"
+#include "domain/log_request.h"
 #include "domain/machine.h"
 #include "domain/task.h"
 
@@ -159,6 +160,7 @@ void work_release(struct work *w)
     agents_drop(w);
     tasks_drop(w);
     machines_drop(w);
+    log_requests_drop(w);
     leases_release(&w->leases);
     w->log_index = log_index_free(w->log_index);
     gaps_release(&w->gaps);
@@ -309,6 +311,7 @@ int work_commit(struct work *w, struct err *err)
     agents_drop(w);
     tasks_drop(w);
     machines_drop(w);
+    log_requests_drop(w);
     leases_release(&w->leases);
     log_index_truncate(w->log_index, w->indexed_before);
     forget_tick(w);

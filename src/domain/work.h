@@ -53,6 +53,8 @@ struct work {
     struct map tasks;         /* number → struct task */
     struct leases leases;     /* when to look at those of agents, tasks and machines */
     struct machine *machines; /* all that ever registered */
+    struct log_request *log_requests;
+    int64_t last_log_request;
     struct touched *touched;  /* what changed in this tick for those who wait */
     struct gaps gaps;         /* in which nobody watched */
     /* No conversation need be looked at before this time (rule.h). Appends lower it, a pass of the

@@ -15,6 +15,7 @@
 #include "domain/agent.h"
 #include "domain/append.h"
 #include "domain/conversation.h"
+#include "domain/machine.h"
 #include "domain/participant.h"
 #include "domain/token.h"
 #include "domain/work.h"
@@ -121,6 +122,9 @@ method_fn method_task_create, method_task_wait, method_task_claim, method_task_s
 method_fn method_card_get, method_card_list;
 method_fn method_agent_start, method_agent_stop, method_agent_restart, method_agent_set,
     method_agent_list, method_agent_why;
+/* The machine that calls, as its name, instance and token say; a sign of life. */
+int method_find_machine(struct method_context *c, struct machine **ret, struct err *err);
+method_fn method_agent_logs, method_machine_log;
 method_fn method_machine_register, method_machine_poll, method_machine_report, method_machine_list;
 
 /* For message.send: a task for the role, with this content. */
@@ -147,6 +151,16 @@ bool method_may_wait(struct method_context *c, int64_t timeout_ms, int64_t key);
         .name = "connectionId", .type = PARAM_STRING, .required = true, .min = 1, \
         .max = CONNECTION_ID_BYTES_MAX, .doc = "made up by the process, its own"  \
     }
+#define MACHINE_ROW                                              \
+    {                                                            \
+        .name = "machine", .type = PARAM_NAME, .required = true, \
+        .doc = "its name; compared in lower case"                \
+    }
+#define INSTANCE_ROW                                                                    \
+    {                                                                                   \
+        .name = "instance", .type = PARAM_STRING, .required = true, .min = 1,           \
+        .max = MACHINE_TEXT_BYTES_MAX, .doc = "made up at its start; the newest counts" \
+    }
 #define KEY_ROW                                                                             \
     {                                                                                       \
         .name = "idempotencyKey", .type = PARAM_STRING, .min = 1, .max = RPC_KEY_BYTES_MAX, \
@@ -167,6 +181,7 @@ extern const struct param params_lifecycle[], params_lifecycle_get[], params_com
 extern const struct param params_card_get[], params_card_list[];
 extern const struct param params_agent[], params_agent_why[], params_agent_set[],
     params_agent_list[];
+extern const struct param params_agent_logs[], params_machine_log[];
 extern const struct param params_machine_register[], params_machine_poll[], params_machine_report[];
 extern const struct param params_participant[], params_participant_heartbeat[],
     params_participant_list[];

@@ -3,12 +3,14 @@
 
 #include "domain/agent.h"
 #include "domain/command.h"
+#include "domain/log_request.h"
 #include "domain/machine.h"
 #include "domain/process.h"
 #include "rpc/method.h"
 #include "rpc/rpc.h"
 
 enum { PROCESSES_MAX = 10000, FACTS_MAX = 1000, COMMANDS_PER_POLL = 100, POLL_MS_MAX = 300000 };
+enum { EXIT_TAIL_BYTES_MAX = 4096 };
 
 static const char *const policy_choices[] = {"always", "on-failure", "never", NULL};
 static const char *const ready_choices[] = {"none", "notify", "heartbeat", NULL};
@@ -16,16 +18,6 @@ static const char *const state_choices[] = {"running", "exited", NULL};
 static const char *const fact_choices[] = {"spawned", "start_failed", "exited",
                                            "stopped", "notify",       NULL};
 
-#define MACHINE_ROW                                              \
-    {                                                            \
-        .name = "machine", .type = PARAM_NAME, .required = true, \
-        .doc = "its name; compared in lower case"                \
-    }
-#define INSTANCE_ROW                                                                    \
-    {                                                                                   \
-        .name = "instance", .type = PARAM_STRING, .required = true, .min = 1,           \
-        .max = MACHINE_TEXT_BYTES_MAX, .doc = "made up at its start; the newest counts" \
-    }
 #define SPAWN_ROW                                                            \
     {                                                                        \
         .name = "spawnId", .type = PARAM_STRING, .required = true, .min = 1, \
@@ -60,6 +52,11 @@ static const struct param exit_fields[] = {
      .may_be_null = true,
      .doc = "exit status"},
     {.name = "signal", .type = PARAM_INT, .max = 128, .may_be_null = true, .doc = "that ended it"},
+    {.name = "text", .type = PARAM_STRING, .max = 1000, .doc = "for people"},
+    {.name = "tail",
+     .type = PARAM_STRING,
+     .max = EXIT_TAIL_BYTES_MAX,
+     .doc = "the last lines of its output"},
     PARAMS_END,
 };
 
@@ -165,7 +162,7 @@ static int check_name(struct method_context *c, struct str name, struct err *err
     return err_set(err, ERR_FORBIDDEN, "this token is for machine %s", c->grant->machine);
 }
 
-static int find_machine(struct method_context *c, struct machine **ret, struct err *err)
+int method_find_machine(struct method_context *c, struct machine **ret, struct err *err)
 {
     struct str name = params_name(c->arena, c->params, "machine");
     bool is_alive =
@@ -221,6 +218,7 @@ static int write_commands(struct method_context *c, const struct machine *m, boo
     json_array(out, "commands");
     for (size_t i = 0; i < *ret_count; i++)
         command_write_delivered(c->work, &list[i], out);
+    *ret_count += log_requests_send(c->work, m->name, out);
     json_end(out);
     return 0;
 }
@@ -238,6 +236,8 @@ static struct exit_status read_exit(const struct json *exit)
         .code = params_int(exit, "code", -1),
         .signal = params_int(exit, "signal", 0),
         .is_unknown = !exit,
+        .text = params_str(exit, "text"),
+        .tail = params_str(exit, "tail"),
     };
 }
 
@@ -303,7 +303,7 @@ int method_machine_poll(struct method_context *c, struct json_out *out, struct e
     if (list)
         JSON_FOREACH (item, list)
             alive[n++] = item->string;
-    int r = find_machine(c, &m, err);
+    int r = method_find_machine(c, &m, err);
     if (r == 0 && m->is_unreconciled) { /* back: what was unknown can be known */
         machine_is_reconciled(c->work, m);
         r = processes_reconcile(c->work, m, alive, n, err);
@@ -345,7 +345,7 @@ int method_machine_report(struct method_context *c, struct json_out *out, struct
 {
     struct machine *m;
     int64_t accepted_to = 0;
-    int r = find_machine(c, &m, err);
+    int r = method_find_machine(c, &m, err);
     if (r < 0)
         return r;
     json_array(out, "rejected");

@@ -270,7 +270,7 @@ static int run_call(struct method_context *c, struct err *err)
     bool keyed = c->call->method->kind == METHOD_WRITE && c->call->key.id.p;
     code = keyed ? run_keyed(c, err) : run_handler(c, err);
     int end = work_request_end(c->work, code >= 0, err);
-    return code < 0 || end == 0 ? code : end;
+    return code != 0 || end == 0 ? code : end; /* parked in a lost tick: it fails with the tick */
 }
 
 int rpc_hide_internal(struct err *err, int code, const char *method)

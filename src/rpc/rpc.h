@@ -37,6 +37,7 @@ struct rpc_call {
     const struct err *err; /* if code != 0 */
     bool is_parked;
     int64_t wait_until_us; /* of a long poll, once it has been executed; monotonic */
+    int64_t waits_for;     /* a handler's own note for when it is executed again */
     struct buf result;     /* JSON, if code == 0 */
 };
 

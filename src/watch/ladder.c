@@ -115,10 +115,8 @@ static int expire(struct work *w, const struct subject *s, enum rule_id rule, st
 /* agent.exited: the wait is over. */
 static int start_again(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
-    agent_edit(w, s->agent);
-    s->agent->restart_ms = 0;
-    int r = agent_store(w, s->agent, rule_name(rule), err);
-    return r < 0 ? r : agent_bring_up(w, s->agent, rule_name(rule), err);
+    (void)rule;
+    return agent_start_again(w, s->agent, err);
 }
 
 static int expire_command(struct work *w, const struct subject *s, enum rule_id rule,

@@ -189,6 +189,26 @@ static struct str data_text(const struct json *data, const char *key)
     return v && v->type == JSON_STRING ? v->string : STR("");
 }
 
+/* The last line that says something; the rest is in the log. */
+static struct str last_line(struct str text)
+{
+    while (text.n && (text.p[text.n - 1] == '\n' || text.p[text.n - 1] == ' '))
+        text.n--;
+    const char *before = text.n ? memrchr(text.p, '\n', text.n) : NULL;
+    return before ? str_skip(text, (size_t)(before + 1 - text.p)) : text;
+}
+
+static struct str tell_exit(struct work *w, struct str agent, const struct json *data)
+{
+    struct str text = data_text(data, "text"), words = last_line(data_text(data, "tail"));
+    if (!text.n)
+        text = arena_printf(&w->arena, "code %lld, signal %lld", (long long)data_int(data, "code"),
+                            (long long)data_int(data, "signal"));
+    return arena_printf(&w->arena, "the process of %.*s has ended: %.*s%s%.*s%s", STR_ARG(agent),
+                        STR_ARG(text), words.n ? "; its last words: \"" : "", STR_ARG(words),
+                        words.n ? "\"" : "");
+}
+
 /* What happened to a task, or to a process. */
 static struct str tell_work(struct work *w, struct str kind, const struct json *data,
                             struct str *reason)
@@ -205,9 +225,18 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
         const struct json *expected = data ? json_get(data, "expected") : NULL;
         *reason = expected && expected->type == JSON_BOOL && expected->boolean ? STR("asked_for")
                                                                                : STR("unasked");
-        return arena_printf(&w->arena, "the process of %.*s has ended: code %lld, signal %lld",
-                            STR_ARG(agent), (long long)data_int(data, "code"),
-                            (long long)data_int(data, "signal"));
+        return tell_exit(w, agent, data);
+    }
+    if (str_is(kind, "watch.command.expired")) {
+        *reason = STR("not_confirmed");
+        return arena_printf(&w->arena, "%.*s of %.*s was not confirmed within %lld ms",
+                            STR_ARG(data_text(data, "type")), STR_ARG(agent),
+                            (long long)data_int(data, "limit"));
+    }
+    if (str_is(kind, "watch.agent.exited")) {
+        *reason = STR("waited");
+        return arena_printf(&w->arena, "%.*s is restarted after a wait of %lld ms", STR_ARG(agent),
+                            (long long)data_int(data, "limit"));
     }
     if (str_is(kind, "watch.task.unattended")) {
         *reason = STR("nobody_listens");

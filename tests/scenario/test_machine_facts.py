@@ -1,0 +1,100 @@
+"""What a machine says of processes: what follows is written down, and one damaged agent keeps nobody
+else's facts from being taken."""
+from crew import said, talk
+from fleet import edit_store, open_starts
+from reeve_test import eq, main
+from scripted_machine import CRASH, DEADLINE_MS, Machine, boot
+from watch_model import advance, manual
+
+
+def running(s, *roles):
+    """A machine, a conversation of these roles, and {role: spawn id}."""
+    m = Machine(s)
+    c = talk(s, *roles, kind="worker")
+    s.call("lifecycle.ensure", conversation=c)
+    return m, c, boot(s, m, c)
+
+
+def roles_to_start(s, c):
+    return [x["role"] for x in open_starts(s, c)]
+
+
+def damage(s, m):
+    s.stop()
+    edit_store(s, "UPDATE agents SET view = 'nonsense' WHERE role = 'bad'")
+    s.start()
+    m.reconnect()
+
+
+@manual()
+def test_P13_a_start_that_expires_says_what_was_seen_and_the_limit(s):
+    m = Machine(s)
+    c = talk(s, "a", kind="worker")
+    s.call("agent.start", conversation=c, role="a")
+    given = m.start_given()
+    advance(s, DEADLINE_MS // 2)
+    m.poll()
+    advance(s, DEADLINE_MS // 2 + 1)
+    (seen,) = said(s, c, "watch.command.expired")
+    eq((seen["command"], seen["type"], seen["limit"], seen["agent"]),
+       (given["command"], "start-agent", DEADLINE_MS, f"{c}:a"), "what it saw")
+
+
+@manual()
+def test_P13_a_stop_that_is_sent_again_is_told_too(s):
+    m, c, _ = running(s, "a")
+    s.call("agent.stop", conversation=c, role="a")
+    (given,) = m.poll()
+    advance(s, DEADLINE_MS // 2)
+    m.poll()
+    advance(s, DEADLINE_MS // 2 + 1)
+    (seen,) = said(s, c, "watch.command.expired")
+    eq((seen["command"], seen["type"]), (given["command"], "stop-agent"), "what it saw")
+    eq([x["command"] for x in m.poll()], [given["command"]], "sent again")
+
+
+@manual()
+def test_P13_a_restart_after_a_wait_says_which_and_how_long(s):
+    m, c, spawns = running(s, "a")
+    m.exited(spawns["a"])
+    m.exited(m.boot())
+    eq(said(s, c, "watch.agent.exited"), [], "the first restart waits for nothing")
+    advance(s, 1000)
+    (seen,) = said(s, c, "watch.agent.exited")
+    eq((seen["restart"], seen["limit"]), (2, 1000), "the second waits")
+
+
+@manual()
+def test_an_exit_is_shown_with_its_text_and_the_last_output(s):
+    m, c, spawns = running(s, "a")
+    m.exited(spawns["a"], {"code": None, "signal": 9, "text": "killed: out of memory",
+                           "tail": "one\ntwo\n", "oom": True})
+    (seen,) = said(s, c, "agent.exited")
+    eq((seen["signal"], seen["text"], seen["tail"]), (9, "killed: out of memory", "one\ntwo\n"),
+       "agent.exited")
+    shown = s.call("agent.why", conversation=c, role="a")
+    (told,) = [h["what"] for h in shown["history"] if h["rule"] == "agent.exited"]
+    eq(told, f'the process of {c}:a has ended: killed: out of memory; its last words: "two"', "why")
+
+
+@manual()
+def test_P17_a_damaged_agent_keeps_no_other_fact_from_being_taken(s):
+    m, c, spawns = running(s, "bad", "good")
+    damage(s, m)
+    m.register()
+    answer = m.facts(("exited", spawns["bad"], {"exit": CRASH}),
+                     ("exited", spawns["good"], {"exit": CRASH}))
+    eq([x["n"] for x in answer["rejected"]], [answer["acceptedTo"] - 1], "set aside")
+    eq(roles_to_start(s, c), ["good"], "the other is restarted")
+
+
+@manual()
+def test_P17_nor_the_machine_from_registering_without_it(s):
+    m, c, spawns = running(s, "bad", "good")
+    damage(s, m)
+    m.processes.clear()
+    m.register()
+    eq(roles_to_start(s, c), ["good"], "the other was found to be gone, and is restarted")
+
+
+main()
