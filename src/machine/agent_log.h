@@ -1,9 +1,9 @@
 /*
  * agent_log.h: what an agent has printed, for people who ask the server for it.
  *
- * A log is two files: the one that is written, and the one before it, PATH.1. A position names a
- * file by its inode and a place in it, so that whoever reads on is not fooled by a file that was
- * begun anew meanwhile: he gets the rest of the old one, and all of the new one.
+ * The log is a file and the one before it (`.1`), read as if they were one. Asked for is its end,
+ * or what came after a position that an earlier answer gave. Answered are whole lines. A position
+ * names a file and a place in it; when that file is gone, what there is begins with the oldest.
  */
 #pragma once
 
@@ -11,17 +11,18 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/err.h"
 #include "base/str.h"
 
-enum { AGENT_LOG_TAIL_BYTES_MAX = 1024 * 1024, AGENT_LOG_POSITION_BYTES = 48 };
+enum { AGENT_LOG_BYTES_MAX = 1024 * 1024, AGENT_LOG_POSITION_BYTES = 48 };
+
+struct agent_log_part {
+    bool is_truncated; /* there is more before it, which the asker has not seen */
+    char next[AGENT_LOG_POSITION_BYTES];
+};
 
 /* DIR/logs/<conversation>/<role>.log; the caller frees. */
 char *agent_log_path(const char *data_folder, int64_t conversation, const char *role);
-/*
- * What was written after the position `after`, or all there is if that is empty, or of a file that
- * is gone; at most the last `bytes_max` (AGENT_LOG_TAIL_BYTES_MAX) of it, then from the start of a
- * line on, and true: there is more in front. ret_next: where to go on. No file: nothing.
- */
-bool agent_log_read(const char *path, struct str after, int64_t bytes_max, struct buf *out,
-                    char ret_next[static AGENT_LOG_POSITION_BYTES]);
+/* Adds at most `bytes` (and AGENT_LOG_BYTES_MAX) to `out`; `after` empty: the end of it. No file:
+ * nothing. */
+struct agent_log_part agent_log_read(const char *path, int64_t bytes, struct str after,
+                                     struct buf *out);
