@@ -246,12 +246,8 @@ static void take_rejected(struct link *l, const struct json *rejected)
 {
     if (!rejected || rejected->type != JSON_ARRAY)
         return;
-    JSON_FOREACH (item, rejected) {
-        const struct json *n = json_get(item, "n"), *error = json_get(item, "error");
-        if (n && n->type == JSON_INT)
-            facts_reject(l->outbox, n->integer,
-                         error && error->type == JSON_STRING ? error->string : STR("no reason"));
-    }
+    JSON_FOREACH (item, rejected)
+        facts_reject(l->outbox, json_get_int(item, "n", 0), json_get_text(item, "error"));
 }
 
 /* The server has looked at it, and will not take it as it is. */
@@ -306,10 +302,8 @@ static void report_done(void *ctx, const struct caller_answer *answer)
     lane_worked(l, &l->report);
     l->is_trouble_told = false;
     if (!l->is_report_a_log) {
-        const struct json *to = json_get(answer->result, "acceptedTo");
         take_rejected(l, json_get(answer->result, "rejected"));
-        if (to && to->type == JSON_INT)
-            facts_accepted(l->outbox, to->integer);
+        facts_accepted(l->outbox, json_get_int(answer->result, "acceptedTo", 0));
     }
     report_next(l);
     if (facts_is_empty(l->outbox))
