@@ -155,7 +155,7 @@ static void start_poll(struct link *l)
 
 static void poll_next(struct link *l)
 {
-    if (l->is_over || l->poll.is_waiting || caller_is_busy(l->poll.caller))
+    if (l->is_over || !l->poll.caller || l->poll.is_waiting || caller_is_busy(l->poll.caller))
         return;
     if (l->is_registered && !l->must_register)
         start_poll(l);
@@ -345,7 +345,14 @@ bool link_is_up(const struct link *l)
 void link_wake(struct link *l)
 {
     caller_take(l->report.caller);
-    caller_take(l->poll.caller);
+    if (l->poll.caller)
+        caller_take(l->poll.caller);
+}
+
+void link_end_polling(struct link *l)
+{
+    loop_timer_stop(l->loop, &l->poll.timer);
+    l->poll.caller = caller_free(l->poll.caller);
 }
 
 struct link *link_new(struct loop *loop, const struct link_config *config, struct facts *outbox,
@@ -369,9 +376,8 @@ struct link *link_free(struct link *l)
 {
     if (!l)
         return NULL;
-    loop_timer_stop(l->loop, &l->poll.timer);
+    link_end_polling(l);
     loop_timer_stop(l->loop, &l->report.timer);
-    caller_free(l->poll.caller);
     caller_free(l->report.caller);
     for (size_t i = 0; i < l->log_count; i++)
         buf_release(&l->logs[i]);

@@ -307,6 +307,8 @@ static void on_signal(void *ctx, int signo)
         spawns_reap(m->spawns);
     } else if (signo == SIGUSR1) {
         log_info("machine", "stopping all agents", "count=%zu", spawns_count_live(m->spawns));
+        if (m->link) /* else the server would have started anew what is stopped here */
+            link_end_polling(m->link);
         spawns_stop_all(m->spawns);
     } else {
         log_info("machine", "ending", "signal=%d agents=%zu text=\"they keep running\"", signo,
