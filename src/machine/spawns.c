@@ -46,7 +46,7 @@ static int launch(struct spawn *sp, const struct kind *kind, struct err *err)
         .spawn_id = sp->id,
         .folder = sp->folder,
         .argv = kind_argv(kind, &words, &a),
-        .env = launch_environment(c->launch, kind, &who, environ, &a),
+        .env = launch_environment(c->launch, kind, &who, (const char *const *)environ, &a),
         .cwd = kind->cwd,
         .log = log,
         .log_bytes_max = kind->log_bytes_max,
