@@ -115,8 +115,10 @@ static void write_exit(const struct ended *e, struct json_out *out, const char *
         json_int(out, "signal", e->signal);
     json_bool(out, "core", e->has_core);
     json_bool(out, "oom", e->is_oom);
-    json_string(out, "text", e->text);
-    json_string(out, "tail", e->tail);
+    if (e->text.n)
+        json_string(out, "text", e->text);
+    if (e->tail.n) /* nobody saw any if its shim was killed */
+        json_string(out, "tail", e->tail);
     json_end(out);
 }
 
