@@ -99,13 +99,22 @@ static void keep(struct facts *o, int64_t n, struct str fact, struct str spawn_i
     o->next_n = MAX(o->next_n, n + 1);
 }
 
-/* The oldest `count` have left. */
-static void drop(struct facts *o, size_t count)
+/* The oldest `count` have left. They are told about afterwards: whoever hears it may add to the
+ * box. */
+static void leave(struct facts *o, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        free((char *)o->list[i].text.p);
+    if (!count)
+        return;
+    struct fact *gone = mem_alloc(count * sizeof *gone);
+    memcpy(gone, o->list, count * sizeof *gone);
     o->count -= count;
     memmove(o->list, o->list + count, o->count * sizeof *o->list);
+    for (size_t i = 0; i < count; i++) {
+        if (o->gone)
+            o->gone(o->gone_ctx, str_of(gone[i].spawn_id), gone[i].is_last_word);
+        free((char *)gone[i].text.p);
+    }
+    free(gone);
 }
 
 static size_t count_up_to(const struct facts *o, int64_t n)
@@ -126,7 +135,7 @@ static void read_line(struct facts *o, struct arena *a, struct str line)
     int64_t n = r == 0 ? json_get_int(json, "n", 0) : 0;
     int64_t accepted_to = r == 0 ? json_get_int(json, "acceptedTo", 0) : 0;
     if (accepted_to > 0) {
-        drop(o, count_up_to(o, accepted_to));
+        leave(o, count_up_to(o, accepted_to));
         o->next_n = MAX(o->next_n, accepted_to + 1);
     } else if (n >= o->next_n) {
         keep(o, n, json_get_text(json, "fact"), json_get_text(json, "spawnId"), line);
@@ -178,7 +187,8 @@ struct facts *facts_close(struct facts *o)
 {
     if (!o)
         return NULL;
-    drop(o, o->count);
+    o->gone = NULL;
+    leave(o, o->count);
     if (o->fd >= 0)
         close(o->fd);
     free(o->list);
@@ -257,21 +267,6 @@ static void compact(struct facts *o)
     close(o->fd);
     o->fd = fd;
     o->file_bytes = (int64_t)strlen(line);
-}
-
-/* Tells about those that leave, then lets them go: what is told may add to the box. */
-static void leave(struct facts *o, size_t count)
-{
-    struct fact *gone = mem_alloc((count + 1) * sizeof *gone);
-    memcpy(gone, o->list, count * sizeof *gone);
-    o->count -= count;
-    memmove(o->list, o->list + count, o->count * sizeof *o->list);
-    for (size_t i = 0; i < count; i++) {
-        if (o->gone)
-            o->gone(o->gone_ctx, str_of(gone[i].spawn_id), gone[i].is_last_word);
-        free((char *)gone[i].text.p);
-    }
-    free(gone);
 }
 
 void facts_accepted(struct facts *o, int64_t up_to)

@@ -179,6 +179,5 @@ int shim_start_outcome(struct shim_child *c, const struct order *o, struct err *
         c->cgroup_errno = f.error;
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 1;
-    close(TAKE_FD(c->failure_fd));
     return n == sizeof f ? explain(&f, o, err) : 0;
 }

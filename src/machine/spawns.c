@@ -150,10 +150,19 @@ static const char *reason_against(const struct json *command, const struct kind 
     return NULL;
 }
 
+/* Shims included: each ends a moment after its last word. */
+static bool is_quiet(const struct spawns *s)
+{
+    for (const struct spawn *sp = s->first; sp; sp = sp->next)
+        if (spawn_is_live(sp) || sp->shim_io.fd >= 0)
+            return false;
+    return true;
+}
+
 void spawns_settle(struct spawns *s)
 {
     begin_waiting(s);
-    if (s->is_stopping && !spawns_count_live(s))
+    if (s->is_stopping && is_quiet(s))
         s->config.quiet(s->config.ctx);
 }
 
