@@ -23,6 +23,7 @@ from reeve_test import Client, check, eq, main, server, wait_for  # noqa: E402
 
 ROUNDS = int(os.environ.get("REEVE_CRASH_ROUNDS", "1"))
 SEED = int(os.environ.get("REEVE_SEED", "1"))
+OFFLINE_SOON = ("machine.heartbeat_seconds=1", "machine.ttl_seconds=2")
 PARTS = ("agent", "shim", "machine", "server")
 
 
@@ -49,8 +50,10 @@ def test_P4_P7_P15_P21_every_pair_of_deaths():
 
 
 def test_P16_P21_two_machines_and_parts_that_stand_still():
-    fleet = Fleet(machines=2, seed=SEED + 1)
-    frozen = [(a, s) for a in PARTS for s in (0.1, 2.5)]
+    """For a moment, and for so long that it is noticed: the server sees a gap, and a machine is
+    offline."""
+    fleet = Fleet(machines=2, seed=SEED + 1, settings=OFFLINE_SOON)
+    frozen = [(a, s) for a in PARTS for s in (0.1, 3)]
     for what, seconds in in_any_order(frozen, SEED):
         fleet.freeze(what, seconds)
         fleet.fault(*fleet.rng.choices(PARTS, k=2))
