@@ -3,6 +3,7 @@
 What single commands do, and a server that misbehaves, is in test_machine_link.py.
 """
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -83,6 +84,28 @@ def test_nothing_that_is_not_configured_is_run(s):
         s.refused("INVALID_PARAMS", "conversation.create",
                   agents=[{"role": "a", "kind": "/bin/sh -c 'touch x'"}])
         eq(d.spawns(), {}, "processes")
+
+
+def test_what_an_agent_printed_can_be_read_from_afar(s):
+    with Daemon(s, {"stay": sh("seq 1 1000; echo oops >&2; " + stay())}) as d:
+        c = crew(s)
+        wait_for(lambda: "oops" in d.agent_log(c), "its output")
+        got = s.call("agent.logs", conversation=c, role="a")
+        eq((got["text"], got["truncated"]), (d.agent_log(c), False), "all of it")
+        got = s.call("agent.logs", conversation=c, role="a", tailBytes=100)
+        check(got["truncated"] and d.agent_log(c).endswith("\n" + got["text"]), got)
+        eq(s.call("agent.logs", conversation=c, role="a", after=got["next"])["text"], "", "since")
+        check("oops" in reeve("logs", f"{c}:a", data=s.data).stdout, "reeve logs")
+
+
+def test_in_the_folder_of_a_server_nothing_else_is_needed(s):
+    with Daemon(s, kinds(), start=False) as d:
+        d.data, own = s.data, d.data
+        os.replace(os.path.join(own, "machine.conf"), os.path.join(s.data, "machine.conf"))
+        d.where = lambda: []
+        d.start()
+        spawn, pid = up(s, d, crew(s))
+        check(is_alive(pid), "a process")
 
 
 # ---- ends ----
@@ -211,6 +234,23 @@ def test_L34_a_zombie_is_not_taken_for_alive(s):
         check(os.path.exists(f"/proc/{shim}"), "a zombie")
         d.start()
         eq(await_exit(s, c, spawn)["code"], -1, "nobody saw how it ended")
+        await_new(s, c, spawn)
+
+
+def test_what_another_boot_left_is_told_as_ended(s):
+    with Daemon(s, kinds()) as d:
+        c = crew(s)
+        spawn, pid = up(s, d, c)
+        d.kill()
+        place = os.path.join(d.data, "spawns", spawn)
+        os.kill(d.spawns()[spawn]["shim"]["pid"], signal.SIGKILL)
+        for name in ("seen", "about"):  # as if all of it had been before
+            with open(os.path.join(place, name)) as f:
+                said = json.load(f)
+            with open(os.path.join(place, name), "w") as f:
+                json.dump(said | {"bootId": "another"}, f)
+        d.start()
+        check("started again" in await_exit(s, c, spawn)["text"], "why nobody saw it")
         await_new(s, c, spawn)
 
 
