@@ -428,12 +428,18 @@ int agent_store_ended(struct work *w, struct agent *a, const char *reason, const
     return store_agent(w, a, reason, error, err);
 }
 
-int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err)
+int agent_may_run(struct work *w, const struct agent *a, bool *ret, struct err *err)
 {
     struct head *h;
     int r = head_get(w, a->conversation, &h, err);
-    *ret = r == 0 && h->status == CONVERSATION_ACTIVE &&
-           (a->desired == DESIRED_RUNNING || (a->desired == DESIRED_AUTO && a->active_task));
+    *ret = r == 0 && h->status == CONVERSATION_ACTIVE && a->desired != DESIRED_STOPPED;
+    return r;
+}
+
+int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err)
+{
+    int r = agent_may_run(w, a, ret, err);
+    *ret = *ret && (a->desired == DESIRED_RUNNING || a->active_task);
     return r;
 }
 

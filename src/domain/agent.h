@@ -173,7 +173,10 @@ bool agent_is_attended(const struct work *w, const struct agent *a);
 /* A sign of life of the listener, which is joined. */
 void agent_beat(struct work *w, struct agent *a);
 
-/* Whoever can be asked wants it up, and may: the conversation is active, and nobody stopped it. */
+/* The conversation is active, and nobody stopped it. */
+int agent_may_run(struct work *w, const struct agent *a, bool *ret, struct err *err);
+/* It may run, and somebody wants it to: a person, or work. What runs already needs no such reason:
+ * an agent that is started for work stays between two tasks. */
 int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err);
 /* For process.c: when its restart is due. */
 void agent_wait_for_restart(struct work *w, struct agent *a, int64_t at_ms);

@@ -549,8 +549,8 @@ int process_ended(struct work *w, const struct machine *m, struct str spawn_id,
     if (r < 0 || is_old_news)
         return r;
     r = is_stop_asked_for(w, spawn_id, &is_expected, err);
-    is_expected |= !s.is_current; /* another was to take its place */
-    if (r == 0 && !is_known)      /* nobody told us that it began */
+    is_expected |= !s.is_current || exit->is_stopped; /* another was to take its place; `down` */
+    if (r == 0 && !is_known)                          /* nobody told us that it began */
         r = insert_process(w, m, s.agent, spawn_id, 0, 0, err);
     if (r == 0 && s.is_open)
         r = set_command(w, s.command, "failed", true, STR("exited"), err);
@@ -712,20 +712,20 @@ static int reconcile(struct work *w, struct agent *a, void *ctx, struct err *err
     return process_ended(w, machine_find(w, str_of(a->machine)), spawn_id, &exit, err);
 }
 
-/* The machine has it; is it wanted? Each process that is not its agent's current one, or whose
- * agent is not wanted, is stopped. */
+/* The machine has it; may it stay? Each process that is not its agent's current one, or whose agent
+ * may not run, is stopped. */
 static int stop_unwanted(struct work *w, const struct machine *m, struct str spawn_id,
                          struct err *err)
 {
     struct spawn s;
-    bool is_wanted;
+    bool may_run;
     int64_t command;
     int r = find_spawn(w, m, spawn_id, &s, err);
     if (r == -ERR_NOT_FOUND)
         return 0; /* none of ours: the machine looks after what it started for others */
     if (r == 0)
-        r = agent_is_wanted(w, s.agent, &is_wanted, err);
-    if (r < 0 || (s.is_current && is_wanted))
+        r = agent_may_run(w, s.agent, &may_run, err);
+    if (r < 0 || (s.is_current && may_run))
         return r;
     if (s.is_current)
         return agent_stop(w, s.agent, "not_wanted", err);

@@ -46,6 +46,7 @@ struct exit_status {
     int64_t code; /* -1: by a signal, or unknown */
     int64_t signal;
     bool is_unknown; /* nobody saw it end */
+    bool is_stopped; /* its machine ended it, and says so */
     struct str text; /* why, if the machine knows more */
     struct str tail; /* the last lines of its output */
 };

@@ -126,8 +126,9 @@ static void write_exit(const struct ended *e, struct json_out *out, const char *
         json_int(out, "signal", e->signal);
     json_bool(out, "core", e->has_core);
     json_bool(out, "oom", e->is_oom);
-    json_string(out, "text", head_of(e->text, TEXT_BYTES_MAX));
-    if (e->tail.n)
+    if (e->text.n)
+        json_string(out, "text", head_of(e->text, TEXT_BYTES_MAX));
+    if (e->tail.n) /* nobody saw any if its shim was killed */
         json_string(out, "tail", end_of(e->tail, TAIL_BYTES_MAX));
     json_end(out);
 }

@@ -10,6 +10,10 @@
  * killed. Whatever escapes this (it forked between two reads) is orphaned by it, so it is a child
  * of the subreaper in the next call.
  *
+ * The mark is not to be seen in a process that is just executing another program: for a moment its
+ * environment is empty (one look in sixteen at a shell that does nothing else). Such a process is
+ * looked at again; it may be the last of its tree, and would be left behind.
+ *
  * A process whose first thread has ended while others run looks like a zombie. It is none, and is
  * not taken for one: it is told apart by its count of threads.
  *
@@ -28,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -36,11 +41,17 @@
 
 enum {
     PATH_BYTES = 64,
+    STAT_BYTES = 1024,
+    EXEC_LOOKS_MAX = 100,
+    EXEC_LOOK_NS = 200000,
     STEPS_MAX = 4096,
     DEPTH_MAX = 64,                    /* each level holds a descriptor */
     ENVIRONMENT_BYTES_MAX = 8 << 20,   /* the kernel's own limit is lower */
     CHILDREN_BYTES_MAX = 8 * (4 << 20) /* of a thread: as many as there can be pids */
 };
+
+/* As proc(5) counts what stands in /proc/PID/stat. */
+enum stat_number { STAT_STATE = 3, STAT_MEMORY = 23, STAT_ENV_START = 50, STAT_ENV_END = 51 };
 
 /* ---- who is it ---- */
 
@@ -56,24 +67,38 @@ int tree_boot_id(char ret[BOOT_ID_BYTES], struct err *err)
     return 0;
 }
 
-int tree_stat(pid_t pid, struct process_stat *ret)
+/* What follows the name in /proc/PID/stat, from the state on; NULL if there is no such process. */
+static const char *read_stat(pid_t pid, char text[static STAT_BYTES])
 {
-    char path[PATH_BYTES], text[1024];
+    char path[PATH_BYTES];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return -ERR_NOT_FOUND;
-    ssize_t n = read(fd, text, sizeof text - 1);
+        return NULL;
+    ssize_t n = read(fd, text, STAT_BYTES - 1);
     close(fd);
     if (n <= 0)
-        return -ERR_NOT_FOUND; /* it was reaped in between */
+        return NULL; /* it was reaped in between */
     text[n] = '\0';
     /* A program can put blanks and brackets into its name; the last bracket ends it. */
     const char *rest = strrchr(text, ')');
-    char state;
+    return rest ? rest + 1 : NULL;
+}
+
+static uint64_t stat_field(const char *rest, enum stat_number number)
+{
+    for (int i = STAT_STATE; rest && i < (int)number; i++)
+        rest = strchr(rest + 1, ' ');
+    return rest ? strtoull(rest, NULL, 10) : 0;
+}
+
+int tree_stat(pid_t pid, struct process_stat *ret)
+{
+    char text[STAT_BYTES], state;
+    const char *rest = read_stat(pid, text);
     int parent, threads;
     long long start_time;
-    if (!rest || sscanf(rest + 1,
+    if (!rest || sscanf(rest,
                         " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d"
                         " %lld",
                         &state, &parent, &threads, &start_time) != 4)
@@ -189,28 +214,51 @@ bool tree_kill_descendants(void)
 
 /* ---- by the mark ---- */
 
-static bool has_mark(pid_t pid, struct str mark)
+static bool has_mark(const struct buf *environment, struct str mark)
 {
-    char path[PATH_BYTES];
-    _cleanup_buf_ struct buf text = BUF_INIT(ENVIRONMENT_BYTES_MAX);
-    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    if (file_read(path, &text) < 0)
-        return false; /* gone, or somebody else's */
-    for (size_t i = 0; i < text.len; i += strlen(text.data + i) + 1)
-        if (str_is(mark, text.data + i))
+    for (size_t i = 0; i < environment->len; i += strlen(environment->data + i) + 1)
+        if (str_is(mark, environment->data + i))
             return true;
     return false;
 }
 
+/* It has memory, and an environment or none yet. One that is empty has a place as well, and a
+ * process that has ended has no memory any more. */
+static bool has_environment(pid_t pid)
+{
+    char text[STAT_BYTES];
+    const char *rest = read_stat(pid, text);
+    uint64_t start = stat_field(rest, STAT_ENV_START), end = stat_field(rest, STAT_ENV_END);
+    return stat_field(rest, STAT_MEMORY) && (start != end || !end);
+}
+
+/* False if it cannot be read: the process is in the middle of execve() and does not come out of
+ * it. Nothing is read of one that has gone, or is somebody else's. */
+static bool read_environment(pid_t pid, struct buf *ret)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+    for (int i = 0; i < EXEC_LOOKS_MAX; i++) {
+        if (file_read(path, ret) < 0 || ret->len || !has_environment(pid))
+            return true;
+        nanosleep(&(struct timespec){.tv_nsec = EXEC_LOOK_NS}, NULL);
+    }
+    return false;
+}
+
+/* True also if it may have the mark, which the next call will show. */
 static bool kill_if_marked(pid_t pid, struct str mark)
 {
+    _cleanup_buf_ struct buf environment = BUF_INIT(ENVIRONMENT_BYTES_MAX);
     int fd = pid == getpid() ? -1 : pidfd_open(pid, 0);
-    bool is_marked = fd >= 0 && has_mark(pid, mark);
+    if (fd < 0)
+        return false;
+    bool is_known = read_environment(pid, &environment);
+    bool is_marked = has_mark(&environment, mark);
     if (is_marked)
         pidfd_send_signal(fd, SIGKILL, NULL, 0);
-    if (fd >= 0)
-        close(fd);
-    return is_marked;
+    close(fd);
+    return is_marked || !is_known;
 }
 
 bool tree_kill_marked(const char *spawn_id)

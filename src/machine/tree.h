@@ -37,5 +37,5 @@ bool tree_is_ours(pid_t pid);
  * to us, because we are its subreaper. */
 bool tree_kill_descendants(void);
 /* SIGKILL to every process that carries the mark of this spawn in its environment. True if there
- * was any; call again until there is none. */
+ * was any, or one that may carry it; call again until there is none. */
 bool tree_kill_marked(const char *spawn_id);

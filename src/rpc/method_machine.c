@@ -336,6 +336,7 @@ static int take_fact(struct method_context *c, const struct machine *m, const st
         return process_start_failed(c->work, m, spawn_id, params_str(fact, "error"), err);
     if (str_is(what, "notify"))
         return params_bool(fact, "ready", false) ? process_ready(c->work, m, spawn_id, err) : 0;
+    exit.is_stopped = str_is(what, "stopped");
     return process_ended(c->work, m, spawn_id, &exit, err);
 }
 

@@ -7,6 +7,7 @@ complain. What they hold the server to:
     P7   at most one terminal message, and it is there if and only if the status is `completed`
     P12  every acknowledged event is in the log, with the seq, id, turn and text of its answer
     P19  no request had its effect twice
+    P4   no agent ever had two open starts, and no two starts were of one spawn
     ids  grow with seq, are never shared, and what was acknowledged before a request was sent has a
          smaller id than that request's event
     head the summary of conversation.get is what the log says
@@ -18,6 +19,8 @@ how an event is traced back to the request that made it.
 """
 import collections
 import hashlib
+import os
+import sqlite3
 
 
 def text_hash(text):
@@ -139,4 +142,26 @@ def audit(log, summaries, acks, attempted, followed=()):
     complaints += audit_acks(log, acks)
     complaints += audit_order(acks)
     complaints += audit_follower(log, followed)
+    return complaints
+
+
+def starts_in(data):
+    """(conversation, role, created, closed, spawn) of every start in the store of a server that is
+    down, in their order."""
+    db = sqlite3.connect(os.path.join(data, "reeve.db"))
+    rows = db.execute("SELECT conversation, role, created_at, closed_at, spawn_id FROM"
+                      " machine_commands WHERE type <> 'stop-agent' ORDER BY command").fetchall()
+    db.close()
+    return rows
+
+
+def audit_starts(rows):
+    counts = collections.Counter(r[4] for r in rows)
+    complaints = [f"{n} starts of spawn {spawn}" for spawn, n in counts.items() if n > 1]
+    last = {}
+    for conversation, role, created, closed, _ in rows:
+        before = last.get((conversation, role), 0)
+        if before is None or before > created:
+            complaints.append(f"two open starts of {conversation}:{role}")
+        last[conversation, role] = closed
     return complaints

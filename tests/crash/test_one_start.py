@@ -9,12 +9,12 @@ own rows.
 import itertools
 import os
 import random
-import sqlite3
 import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scenario"))
 
+from audit import audit_starts, starts_in  # noqa: E402
 from crew import give, task_of  # noqa: E402
 from fleet import commands, starts  # noqa: E402
 from reeve_test import Client, Closed, RpcError, check, eq, main, server, wait_for  # noqa: E402
@@ -66,16 +66,7 @@ def under_kills(s, calls, kills):
 def check_store(s):
     """No agent has ever had two open starts at a time, and each spawn is of one start."""
     s.stop()
-    db = sqlite3.connect(os.path.join(s.data, "reeve.db"))
-    rows = db.execute("SELECT conversation, role, created_at, closed_at, spawn_id FROM"
-                      " machine_commands WHERE type <> 'stop-agent' ORDER BY command").fetchall()
-    db.close()
-    eq(len({r[4] for r in rows}), len(rows), "spawn ids")
-    last = {}
-    for conversation, role, created, closed, _ in rows:
-        before = last.get((conversation, role), 0)
-        check(before is not None and before <= created, f"two open starts of {conversation}:{role}")
-        last[conversation, role] = closed
+    eq(audit_starts(starts_in(s.data)), [], "complaints")
     s.start()
 
 

@@ -275,7 +275,10 @@ def test_a_killed_shim_leaves_nothing(s):
         wait_for(lambda: open(pids).read().count("\n") == 3, "its children")
         tree = [pid, *map(int, open(pids).read().split())]
         os.kill(d.spawns()[spawn]["shim"]["pid"], signal.SIGKILL)
-        eq(await_exit(s, c, spawn)["code"], -1, "nobody saw how it ended")
+        told = await_exit(s, c, spawn)
+        eq(told["code"], -1, "nobody saw how it ended")
+        check(told["text"].startswith("its shim was killed"), f"the machine's own words: {told}")
+        check(not os.path.exists(f"{d.data}/outbox.rejected"), "the server takes them")
         eq([p for p in tree if is_alive(p)], [], "what is left when the end is told")
         ask(s, "stop", c)
         await_view(s, c, "stopped")

@@ -78,6 +78,17 @@ def test_an_exit_is_shown_with_its_text_and_the_last_output(s):
 
 
 @manual()
+def test_what_its_machine_stopped_by_itself_is_no_crash(s):
+    """`reeve down`, or a host that shuts down."""
+    m, c, spawns = running(s, "a")
+    m.stopped(spawns["a"])
+    seen = agent_of(s, c)
+    eq((seen["view"], seen["restarts"]), ("starting", 0), "it is wanted, and counted for nothing")
+    (told,) = said(s, c, "agent.exited")
+    eq(told["expected"], True, "agent.exited")
+
+
+@manual()
 def test_who_lists_agents_is_told_the_process(s):
     m, c, spawns = running(s, "a")
     seen = agent_of(s, c)["process"]

@@ -540,6 +540,21 @@ def test_L56_register_keeps_what_runs_and_is_wanted(s):
 
 
 @manual()
+def test_L56_register_keeps_what_was_started_for_work_and_has_none_now(s):
+    m = Machine(s)
+    c = wanted(s, desired="auto")
+    give(s, c)
+    spawn = m.boot()
+    t, agent = work(s, m, c, spawn)
+    agent.call("task.complete", task=t["task"], epoch=t["epoch"])
+    new = Machine(s, register=False)
+    new.processes = m.processes
+    eq((new.register(), sight(s, c)), ([], "waiting"), "what it is told, and what is shown")
+    person(s, "stop", c)
+    eq([x["type"] for x in new.register()], ["stop-agent"], "a person's stop")
+
+
+@manual()
 def test_register_stops_what_belongs_to_an_ended_conversation(s):
     m, c, spawn = up(s)
     advance(s, TTL_MS + 1)

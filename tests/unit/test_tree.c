@@ -19,7 +19,7 @@
 #include "machine/tree.h"
 #include "tap.h"
 
-enum { REUSES = 100 };
+enum { REUSES = 100, EXECUTIONS = 100 };
 
 _noreturn_ static void wait_for_ever(void)
 {
@@ -256,6 +256,37 @@ TEST(the_mark_finds_those_that_carry_it_and_no_others)
     CHECK_INT(waitpid(another, NULL, WNOHANG), 0);
     end_one(other);
     end_one(another);
+}
+
+/* A shell that says so when it is there, and from then on only executes itself again. */
+static pid_t run_executing(const char *mark, int fd)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        static const char again[] = "exec sh -c \"$0\" \"$0\"";
+        char *env[] = {(char *)mark, NULL};
+        char *argv[] = {(char *)"sh", (char *)"-c", (char *)"echo; exec sh -c \"$0\" \"$0\"",
+                        (char *)again, NULL};
+        dup2(fd, STDOUT_FILENO);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execve("/bin/sh", argv, env);
+        _exit(1);
+    }
+    return pid;
+}
+
+TEST(P15_the_mark_is_found_in_the_middle_of_an_exec)
+{
+    int fds[2];
+    _cleanup_free_ char *id = mem_printf("unit-exec-%d", (int)getpid());
+    _cleanup_free_ char *mark = mem_printf(SHIM_MARK "=%s", id);
+    CHECK_INT(pipe(fds), 0);
+    for (int i = 0; i < EXECUTIONS; i++) {
+        pid_t pid = run_executing(mark, fds[1]);
+        hear(fds[0], 1);
+        CHECK(tree_kill_marked(id)); /* at whatever point it is by now */
+        CHECK_INT(waitpid(pid, NULL, 0), pid);
+    }
 }
 
 /* ---- pids that are used again ---- */
