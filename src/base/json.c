@@ -520,3 +520,21 @@ const struct json *json_get(const struct json *object, const char *key)
             return m;
     return NULL;
 }
+
+struct str json_get_text(const struct json *object, const char *key)
+{
+    const struct json *v = json_get(object, key);
+    return v && v->type == JSON_STRING ? v->string : STR("");
+}
+
+int64_t json_get_int(const struct json *object, const char *key, int64_t fallback)
+{
+    const struct json *v = json_get(object, key);
+    return v && v->type == JSON_INT ? v->integer : fallback;
+}
+
+bool json_get_bool(const struct json *object, const char *key)
+{
+    const struct json *v = json_get(object, key);
+    return v && v->type == JSON_BOOL && v->boolean;
+}

@@ -64,6 +64,11 @@ int json_parse(struct arena *a, struct str text, unsigned depth_max, const struc
 /* The member of an object, or NULL; NULL too if `object` is NULL or no object. */
 const struct json *json_get(const struct json *object, const char *key);
 
+/* Members of a known type; the fallback (no text, false) if it is absent or of another one. */
+struct str json_get_text(const struct json *object, const char *key);
+int64_t json_get_int(const struct json *object, const char *key, int64_t fallback);
+bool json_get_bool(const struct json *object, const char *key);
+
 #define JSON_FOREACH(item, container) \
     for (const struct json *item = (container)->first; item; item = item->next)
 

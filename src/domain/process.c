@@ -273,6 +273,18 @@ static int insert_process(struct work *w, const struct machine *m, const struct 
     return query_run(q, NULL, err);
 }
 
+static int has_ended(struct work *w, struct str spawn_id, bool *ret_known, bool *ret,
+                     struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_PROCESS_GET);
+    query_text(q, 1, spawn_id);
+    int r = query_one(q, err);
+    *ret_known = r == STORE_ROW;
+    *ret = r == STORE_ROW && !query_is_null(q, 3);
+    query_end(q);
+    return MIN(r, 0);
+}
+
 /* A process was seen. */
 static int note_running(struct work *w, struct agent *a, const char *reason, struct err *err)
 {
@@ -298,6 +310,20 @@ int process_spawned(struct work *w, const struct machine *m, struct str spawn_id
     if (s.is_open)
         r = set_command(w, s.command, is_ready ? "done" : "booting", is_ready, STR_NONE, err);
     return r < 0 || !s.is_current ? r : note_running(w, s.agent, "spawned", err);
+}
+
+/* Asked for, executed, and its machine did not come to say so: what it has it need not be told
+ * again, and the process keeps the token it was given. */
+int process_found(struct work *w, const struct machine *m, struct str spawn_id, int64_t pid,
+                  int64_t start_time, struct err *err)
+{
+    struct spawn s;
+    bool is_known, has_gone;
+    int r = find_spawn(w, m, spawn_id, &s, err);
+    if (r < 0 || !s.is_open)
+        return r == -ERR_NOT_FOUND ? 0 : r;
+    r = has_ended(w, spawn_id, &is_known, &has_gone, err);
+    return r < 0 || is_known ? r : process_spawned(w, m, spawn_id, pid, start_time, err);
 }
 
 int process_ready(struct work *w, const struct machine *m, struct str spawn_id, struct err *err)
@@ -501,18 +527,6 @@ static int end_current(struct work *w, struct agent *a, bool is_expected,
     if (r == 0)
         r = agent_store(w, a, is_expected ? "stopped" : "exited", err);
     return r < 0 || !comes_back ? r : agent_bring_up(w, a, "agent.exited", err);
-}
-
-static int has_ended(struct work *w, struct str spawn_id, bool *ret_known, bool *ret,
-                     struct err *err)
-{
-    struct query *q = store_query(w->store, SQL_PROCESS_GET);
-    query_text(q, 1, spawn_id);
-    int r = query_one(q, err);
-    *ret_known = r == STORE_ROW;
-    *ret = r == STORE_ROW && !query_is_null(q, 3);
-    query_end(q);
-    return MIN(r, 0);
 }
 
 int process_ended(struct work *w, const struct machine *m, struct str spawn_id,

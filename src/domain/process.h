@@ -53,6 +53,9 @@ struct exit_status {
 /* Facts. ERR_NOT_FOUND if the spawn is not known here, or was not given to this machine. */
 int process_spawned(struct work *w, const struct machine *m, struct str spawn_id, int64_t pid,
                     int64_t start_time, struct err *err);
+/* machine.register names it as running. Of no importance if it is not known here. */
+int process_found(struct work *w, const struct machine *m, struct str spawn_id, int64_t pid,
+                  int64_t start_time, struct err *err);
 int process_ready(struct work *w, const struct machine *m, struct str spawn_id, struct err *err);
 int process_start_failed(struct work *w, const struct machine *m, struct str spawn_id,
                          struct str error, struct err *err);

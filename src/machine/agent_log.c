@@ -25,7 +25,8 @@ static int64_t add_end(const char *path, int64_t bytes, struct buf *out)
     size_t want = (size_t)(size - from);
     char *room = want ? buf_reserve(out, want) : NULL;
     ssize_t n = room ? pread(fd, room, want, from) : 0;
-    buf_grown(out, n > 0 ? (size_t)n : 0);
+    if (n > 0)
+        buf_grown(out, (size_t)n);
     close(fd);
     return from;
 }

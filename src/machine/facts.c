@@ -86,18 +86,6 @@ static bool is_last_word(struct str fact)
     return str_is(fact, "exited") || str_is(fact, "stopped") || str_is(fact, "start_failed");
 }
 
-static struct str text_of(const struct json *object, const char *key)
-{
-    const struct json *v = json_get(object, key);
-    return v && v->type == JSON_STRING ? v->string : STR("");
-}
-
-static int64_t number_of(const struct json *object, const char *key)
-{
-    const struct json *v = json_get(object, key);
-    return v && v->type == JSON_INT ? v->integer : 0;
-}
-
 static void keep(struct facts *o, int64_t n, struct str fact, struct str spawn_id, struct str line)
 {
     o->list = mem_grow(o->list, &o->room, o->count + 1, sizeof *o->list);
@@ -111,13 +99,22 @@ static void keep(struct facts *o, int64_t n, struct str fact, struct str spawn_i
     o->next_n = MAX(o->next_n, n + 1);
 }
 
-/* The oldest `count` have left. */
-static void drop(struct facts *o, size_t count)
+/* The oldest `count` have left. They are told about afterwards: whoever hears it may add to the
+ * box. */
+static void leave(struct facts *o, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        free((char *)o->list[i].text.p);
+    if (!count)
+        return;
+    struct fact *gone = mem_alloc(count * sizeof *gone);
+    memcpy(gone, o->list, count * sizeof *gone);
     o->count -= count;
     memmove(o->list, o->list + count, o->count * sizeof *o->list);
+    for (size_t i = 0; i < count; i++) {
+        if (o->gone)
+            o->gone(o->gone_ctx, str_of(gone[i].spawn_id), gone[i].is_last_word);
+        free((char *)gone[i].text.p);
+    }
+    free(gone);
 }
 
 static size_t count_up_to(const struct facts *o, int64_t n)
@@ -135,13 +132,13 @@ static void read_line(struct facts *o, struct arena *a, struct str line)
     const struct json *json;
     arena_clear(a);
     int r = json_parse(a, line, JSON_DEPTH_DEFAULT, &json, NULL);
-    int64_t n = r == 0 ? number_of(json, "n") : 0;
-    int64_t accepted_to = r == 0 ? number_of(json, "acceptedTo") : 0;
+    int64_t n = r == 0 ? json_get_int(json, "n", 0) : 0;
+    int64_t accepted_to = r == 0 ? json_get_int(json, "acceptedTo", 0) : 0;
     if (accepted_to > 0) {
-        drop(o, count_up_to(o, accepted_to));
+        leave(o, count_up_to(o, accepted_to));
         o->next_n = MAX(o->next_n, accepted_to + 1);
     } else if (n >= o->next_n) {
-        keep(o, n, text_of(json, "fact"), text_of(json, "spawnId"), line);
+        keep(o, n, json_get_text(json, "fact"), json_get_text(json, "spawnId"), line);
     } else {
         log_warn("outbox", "a damaged line is passed over", "path=%s line=%s", o->path,
                  log_quote(line));
@@ -190,7 +187,8 @@ struct facts *facts_close(struct facts *o)
 {
     if (!o)
         return NULL;
-    drop(o, o->count);
+    o->gone = NULL;
+    leave(o, o->count);
     if (o->fd >= 0)
         close(o->fd);
     free(o->list);
@@ -269,21 +267,6 @@ static void compact(struct facts *o)
     close(o->fd);
     o->fd = fd;
     o->file_bytes = (int64_t)strlen(line);
-}
-
-/* Tells about those that leave, then lets them go: what is told may add to the box. */
-static void leave(struct facts *o, size_t count)
-{
-    struct fact *gone = mem_alloc((count + 1) * sizeof *gone);
-    memcpy(gone, o->list, count * sizeof *gone);
-    o->count -= count;
-    memmove(o->list, o->list + count, o->count * sizeof *o->list);
-    for (size_t i = 0; i < count; i++) {
-        if (o->gone)
-            o->gone(o->gone_ctx, str_of(gone[i].spawn_id), gone[i].is_last_word);
-        free((char *)gone[i].text.p);
-    }
-    free(gone);
 }
 
 void facts_accepted(struct facts *o, int64_t up_to)

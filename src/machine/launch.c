@@ -102,7 +102,7 @@ static void add_to_path(const struct launch *l, struct variables *v, struct aren
 }
 
 const char **launch_environment(const struct launch *l, const struct kind *kind,
-                                const struct agent_identity *who, char *const *inherited,
+                                const struct agent_identity *who, const char *const *inherited,
                                 struct arena *a)
 {
     struct variables v = {.list = arena_alloc(a, (VARIABLES_MAX + 1) * sizeof *v.list)};

@@ -43,7 +43,7 @@ void launch_release(struct launch *l);
 
 /* NULL-terminated, the arena's. `inherited` is environ. */
 const char **launch_environment(const struct launch *l, const struct kind *kind,
-                                const struct agent_identity *who, char *const *inherited,
+                                const struct agent_identity *who, const char *const *inherited,
                                 struct arena *a);
 /* ERR_IO; then nothing was started. */
 int launch_shim(const struct launch *l, const struct order *order, struct launched *ret,

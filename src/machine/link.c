@@ -155,7 +155,7 @@ static void start_poll(struct link *l)
 
 static void poll_next(struct link *l)
 {
-    if (l->is_over || l->poll.is_waiting || caller_is_busy(l->poll.caller))
+    if (l->is_over || !l->poll.caller || l->poll.is_waiting || caller_is_busy(l->poll.caller))
         return;
     if (l->is_registered && !l->must_register)
         start_poll(l);
@@ -246,12 +246,8 @@ static void take_rejected(struct link *l, const struct json *rejected)
 {
     if (!rejected || rejected->type != JSON_ARRAY)
         return;
-    JSON_FOREACH (item, rejected) {
-        const struct json *n = json_get(item, "n"), *error = json_get(item, "error");
-        if (n && n->type == JSON_INT)
-            facts_reject(l->outbox, n->integer,
-                         error && error->type == JSON_STRING ? error->string : STR("no reason"));
-    }
+    JSON_FOREACH (item, rejected)
+        facts_reject(l->outbox, json_get_int(item, "n", 0), json_get_text(item, "error"));
 }
 
 /* The server has looked at it, and will not take it as it is. */
@@ -306,10 +302,8 @@ static void report_done(void *ctx, const struct caller_answer *answer)
     lane_worked(l, &l->report);
     l->is_trouble_told = false;
     if (!l->is_report_a_log) {
-        const struct json *to = json_get(answer->result, "acceptedTo");
         take_rejected(l, json_get(answer->result, "rejected"));
-        if (to && to->type == JSON_INT)
-            facts_accepted(l->outbox, to->integer);
+        facts_accepted(l->outbox, json_get_int(answer->result, "acceptedTo", 0));
     }
     report_next(l);
     if (facts_is_empty(l->outbox))
@@ -351,7 +345,14 @@ bool link_is_up(const struct link *l)
 void link_wake(struct link *l)
 {
     caller_take(l->report.caller);
-    caller_take(l->poll.caller);
+    if (l->poll.caller)
+        caller_take(l->poll.caller);
+}
+
+void link_end_polling(struct link *l)
+{
+    loop_timer_stop(l->loop, &l->poll.timer);
+    l->poll.caller = caller_free(l->poll.caller);
 }
 
 struct link *link_new(struct loop *loop, const struct link_config *config, struct facts *outbox,
@@ -375,9 +376,8 @@ struct link *link_free(struct link *l)
 {
     if (!l)
         return NULL;
-    loop_timer_stop(l->loop, &l->poll.timer);
+    link_end_polling(l);
     loop_timer_stop(l->loop, &l->report.timer);
-    caller_free(l->poll.caller);
     caller_free(l->report.caller);
     for (size_t i = 0; i < l->log_count; i++)
         buf_release(&l->logs[i]);

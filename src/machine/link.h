@@ -62,6 +62,8 @@ struct link *link_free(struct link *l); /* NULL */
 /* From loop_on_wake(). */
 void link_wake(struct link *l);
 
+/* No more commands: what waits at the server is given up. Facts are reported still. */
+void link_end_polling(struct link *l);
 /* There is something new in the outbox. */
 void link_report(struct link *l);
 /* The answer to a `read-log` of the server. */

@@ -93,14 +93,9 @@ static struct daemon read_daemon(const char *folder)
     if (file_read(path, &text) < 0 ||
         json_parse(&a, buf_str(&text), JSON_DEPTH_DEFAULT, &json, NULL) < 0)
         return d;
-    const struct json *pid = json_get(json, "pid"), *start = json_get(json, "startTime"),
-                      *boot = json_get(json, "bootId");
-    if (pid && pid->type == JSON_INT)
-        d.process.pid = (pid_t)pid->integer;
-    if (start && start->type == JSON_INT)
-        d.process.start_time = start->integer;
-    if (boot && boot->type == JSON_STRING)
-        snprintf(d.boot_id, sizeof d.boot_id, "%.*s", STR_ARG(boot->string));
+    d.process.pid = (pid_t)json_get_int(json, "pid", 0);
+    d.process.start_time = json_get_int(json, "startTime", 0);
+    snprintf(d.boot_id, sizeof d.boot_id, "%.*s", STR_ARG(json_get_text(json, "bootId")));
     return d;
 }
 
@@ -200,17 +195,16 @@ static int read_kinds(struct machine *m, const char *given, struct err *err)
 /* As much of the end as fits one request. */
 static void read_log(struct machine *m, const struct json *command)
 {
-    const struct json *request = json_get(command, "request"),
-                      *conversation = json_get(command, "conversation"),
-                      *role = json_get(command, "role"), *tail = json_get(command, "tailBytes");
-    if (!request || request->type != JSON_INT || !conversation || conversation->type != JSON_INT ||
-        !role || role->type != JSON_STRING || !kind_name_is_valid(role->string))
+    int64_t request = json_get_int(command, "request", -1),
+            conversation = json_get_int(command, "conversation", -1),
+            bytes = json_get_int(command, "tailBytes", AGENT_LOG_TAIL_BYTES_MAX);
+    struct str role = json_get_text(command, "role");
+    if (request < 0 || conversation < 0 || !kind_name_is_valid(role))
         return;
-    _cleanup_free_ char *name = mem_strndup(role->string.p, role->string.n),
-                        *path = agent_log_path(m->folder, conversation->integer, name);
+    _cleanup_free_ char *name = mem_strndup(role.p, role.n),
+                        *path = agent_log_path(m->folder, conversation, name);
     _cleanup_buf_ struct buf text = BUF_INIT(AGENT_LOG_TAIL_BYTES_MAX + 1),
                              json = BUF_INIT(6 * AGENT_LOG_TAIL_BYTES_MAX + 3);
-    int64_t bytes = tail && tail->type == JSON_INT ? tail->integer : AGENT_LOG_TAIL_BYTES_MAX;
     bool is_truncated = agent_log_tail(path, bytes, &text);
     for (;;) {
         buf_clear(&json);
@@ -221,7 +215,7 @@ static void read_log(struct machine *m, const struct json *command)
         buf_clear(&text);
         is_truncated = agent_log_tail(path, bytes, &text);
     }
-    link_send_log(m->link, request->integer, buf_str(&text), is_truncated);
+    link_send_log(m->link, request, buf_str(&text), is_truncated);
 }
 
 static void start_agent(struct machine *m, const struct json *command)
@@ -245,8 +239,7 @@ static void on_command(void *ctx, const struct json *command)
         {"stop-agent", stop_agent},
         {"read-log", read_log},
     };
-    const struct json *type = json_get(command, "type");
-    struct str name = type && type->type == JSON_STRING ? type->string : STR("");
+    struct str name = json_get_text(command, "type");
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (str_is(name, table[i].type)) {
             table[i].run(ctx, command);
@@ -314,6 +307,8 @@ static void on_signal(void *ctx, int signo)
         spawns_reap(m->spawns);
     } else if (signo == SIGUSR1) {
         log_info("machine", "stopping all agents", "count=%zu", spawns_count_live(m->spawns));
+        if (m->link) /* else the server would have started anew what is stopped here */
+            link_end_polling(m->link);
         spawns_stop_all(m->spawns);
     } else {
         log_info("machine", "ending", "signal=%d agents=%zu text=\"they keep running\"", signo,

@@ -1,8 +1,9 @@
 /*
  * order.h: what a shim is to run, as its machine hands it over: JSON on standard input.
  *
- * Everything is decided by the machine; the shim expands, adds and looks up nothing. A relative
- * program name is found in the PATH of `env`.
+ * Everything is decided by the machine; the shim expands and looks up nothing, and adds one thing:
+ * NOTIFY_SOCKET, in place of any in `env`, because the socket is its own. A program name without a
+ * slash is found in the PATH of `env`.
  */
 #pragma once
 

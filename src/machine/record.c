@@ -40,24 +40,6 @@ static int read_record(struct arena *a, const char *folder, const char *name,
     return json_parse(a, arena_str(a, buf_str(&text)), JSON_DEPTH_DEFAULT, ret, err);
 }
 
-static int64_t number(const struct json *object, const char *key, int64_t fallback)
-{
-    const struct json *v = json_get(object, key);
-    return v && v->type == JSON_INT ? v->integer : fallback;
-}
-
-static bool flag(const struct json *object, const char *key)
-{
-    const struct json *v = json_get(object, key);
-    return v && v->type == JSON_BOOL && v->boolean;
-}
-
-static struct str text_of(const struct json *object, const char *key)
-{
-    const struct json *v = json_get(object, key);
-    return v && v->type == JSON_STRING ? v->string : (struct str){0};
-}
-
 /* ---- seen ---- */
 
 static void write_process(struct json_out *out, const char *key, const struct process_id *p)
@@ -70,8 +52,8 @@ static void write_process(struct json_out *out, const char *key, const struct pr
 
 static struct process_id read_process(const struct json *process)
 {
-    return (struct process_id){.pid = (pid_t)number(process, "pid", 0),
-                               .start_time = number(process, "startTime", 0)};
+    return (struct process_id){.pid = (pid_t)json_get_int(process, "pid", 0),
+                               .start_time = json_get_int(process, "startTime", 0)};
 }
 
 int seen_write(const char *folder, const struct seen *s, struct err *err)
@@ -94,7 +76,7 @@ int seen_read(const char *folder, struct seen *ret, struct err *err)
     if (r == 0) {
         *ret = (struct seen){.shim = read_process(json_get(json, "shim")),
                              .agent = read_process(json_get(json, "agent"))};
-        snprintf(ret->boot_id, sizeof ret->boot_id, "%.*s", STR_ARG(text_of(json, "bootId")));
+        snprintf(ret->boot_id, sizeof ret->boot_id, "%.*s", STR_ARG(json_get_text(json, "bootId")));
     }
     arena_release(&arena);
     return r;
@@ -117,18 +99,18 @@ void ended_to_json(const struct ended *e, struct json_out *out)
 
 int ended_from_json(struct arena *a, const struct json *json, struct ended *ret, struct err *err)
 {
-    int ending = names_find(ending_names, ARRAY_LEN(ending_names), text_of(json, "fact"));
+    int ending = names_find(ending_names, ARRAY_LEN(ending_names), json_get_text(json, "fact"));
     if (ending < 0)
         return err_set(err, ERR_PARSE, "not the last word of a shim");
     *ret = (struct ended){
         .ending = (enum ending)ending,
-        .code = (int)number(json, "code", -1),
-        .signal = (int)number(json, "signal", 0),
-        .has_core = flag(json, "core"),
-        .is_oom = flag(json, "oom"),
-        .text = arena_str(a, text_of(json, "text")),
-        .tail = arena_str(a, text_of(json, "tail")),
-        .at_ms = number(json, "atMs", 0),
+        .code = (int)json_get_int(json, "code", -1),
+        .signal = (int)json_get_int(json, "signal", 0),
+        .has_core = json_get_bool(json, "core"),
+        .is_oom = json_get_bool(json, "oom"),
+        .text = arena_str(a, json_get_text(json, "text")),
+        .tail = arena_str(a, json_get_text(json, "tail")),
+        .at_ms = json_get_int(json, "atMs", 0),
     };
     return 0;
 }

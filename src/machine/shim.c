@@ -197,7 +197,7 @@ static void explain(struct shim *s)
         snprintf(s->reason, sizeof s->reason, "%s", s->failed.message);
     else if (s->is_told_to_stop)
         snprintf(s->reason, sizeof s->reason, "stopped: %s%s", verdict(s, text, sizeof text),
-                 s->is_killed_by_us ? ", it was still there when its grace was over" : "");
+                 s->is_killed_by_us ? " when its grace was over" : "");
     else
         snprintf(s->reason, sizeof s->reason, "%s", verdict(s, text, sizeof text));
     s->ended.text = str_of(s->reason);
@@ -251,10 +251,53 @@ static void last_word(struct shim *s)
     tell_ended(s);
 }
 
+/* ---- did it start ---- */
+
 static void start_failed(struct shim *s, const struct err *err)
 {
     s->is_start_failed = true;
     s->failed = *err;
+}
+
+static int write_seen(struct shim *s, struct err *err)
+{
+    struct seen seen = {.agent = {.pid = s->child.pid, .start_time = s->agent_start_time}};
+    int r = tree_process_id(getpid(), &seen.shim, err);
+    if (r == 0)
+        r = tree_boot_id(seen.boot_id, err);
+    return r < 0 ? r : seen_write(s->order.folder, &seen, err);
+}
+
+static void run_begun(struct shim *s)
+{
+    struct err err = ERR_INIT;
+    if (s->state == STARTING)
+        s->state = RUNNING;
+    if (s->child.cgroup_errno)
+        shim_log_say(&s->log, "not in a cgroup: %s", strerror(s->child.cgroup_errno));
+    if (write_seen(s, &err) < 0)
+        shim_log_say(&s->log, "%s", err.message);
+    shim_log_say(&s->log, "spawn %s started as process %d: %.200s", s->order.spawn_id,
+                 (int)s->child.pid, s->order.argv[0]);
+    tell_spawned(s);
+}
+
+static void failure_ready(struct loop_io *io, uint32_t events)
+{
+    struct shim *s = CONTAINER_OF(io, struct shim, failure);
+    struct err err = ERR_INIT;
+    int fd = io->fd;
+    (void)events;
+    if (fd < 0)
+        return; /* it is known already */
+    loop_unwatch(s->loop, io);
+    int r = shim_start_outcome(&s->child, &s->order, &err);
+    if (r > 0)
+        loop_watch(s->loop, io, fd, EPOLLIN, failure_ready);
+    else if (r < 0)
+        start_failed(s, &err);
+    else
+        run_begun(s);
 }
 
 /* ---- ending the tree ---- */
@@ -286,10 +329,12 @@ static void kill_tree(struct loop_timer *timer)
     reap(s);
 }
 
+/* What became of its start is known by now at the latest, and is told first. */
 static void agent_ended(struct shim *s, int status)
 {
     s->is_reaped = true;
     s->status = status;
+    failure_ready(&s->failure, 0);
 }
 
 /* Takes whoever has ended. Without the agent the others have no business here. */
@@ -347,48 +392,6 @@ static void on_stop(void *ctx, int64_t grace_ms)
 
 /* ---- starting ---- */
 
-/* A child that is not reaped has an entry in /proc, dead or alive. */
-static int write_seen(struct shim *s, struct err *err)
-{
-    struct seen seen = {.agent = {.pid = s->child.pid, .start_time = s->agent_start_time}};
-    int r = tree_process_id(getpid(), &seen.shim, err);
-    if (r == 0)
-        r = tree_boot_id(seen.boot_id, err);
-    return r < 0 ? r : seen_write(s->order.folder, &seen, err);
-}
-
-static void run_begun(struct shim *s)
-{
-    struct err err = ERR_INIT;
-    if (s->state == STARTING)
-        s->state = RUNNING;
-    if (s->child.cgroup_errno)
-        shim_log_say(&s->log, "not in a cgroup: %s", strerror(s->child.cgroup_errno));
-    if (write_seen(s, &err) < 0)
-        shim_log_say(&s->log, "%s", err.message);
-    shim_log_say(&s->log, "spawn %s started as process %d: %.200s", s->order.spawn_id,
-                 (int)s->child.pid, s->order.argv[0]);
-    tell_spawned(s);
-}
-
-static void failure_ready(struct loop_io *io, uint32_t events)
-{
-    struct shim *s = CONTAINER_OF(io, struct shim, failure);
-    struct err err = ERR_INIT;
-    int fd = io->fd;
-    (void)events;
-    if (fd < 0)
-        return; /* it is known already */
-    loop_unwatch(s->loop, io);
-    int r = shim_start_outcome(&s->child, &s->order, &err);
-    if (r > 0)
-        loop_watch(s->loop, io, fd, EPOLLIN, failure_ready);
-    else if (r < 0)
-        start_failed(s, &err);
-    else
-        run_begun(s);
-}
-
 static void on_signal(void *ctx, int signo)
 {
     struct shim *s = ctx;
@@ -396,10 +399,8 @@ static void on_signal(void *ctx, int signo)
         on_stop(s, -1);
         return;
     }
-    if (s->state == OVER)
-        return;
-    failure_ready(&s->failure, 0); /* what comes first is told first */
-    reap(s);
+    if (s->state != OVER)
+        reap(s);
 }
 
 static int open_cgroup(struct shim *s)
@@ -424,6 +425,7 @@ static int start_agent(struct shim *s, struct err *err)
         close(cgroup_fd);
     if (r < 0)
         return r;
+    /* It is not reaped, so it has an entry in /proc, dead or alive. */
     s->agent_start_time = tree_stat(s->child.pid, &stat) == 0 ? stat.start_time : 0;
     r = loop_watch(s->loop, &s->failure, s->child.failure_fd, EPOLLIN, failure_ready);
     if (r == 0)
@@ -457,11 +459,11 @@ static int begin(struct shim *s, struct err *err)
 /* What was inherited beyond standard input, output, error and the line is the machine's. */
 static void settle_down(void)
 {
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null > STDIN_FILENO) {
-        dup2(null, STDIN_FILENO);
-        close(null);
-    }
+    int null = open("/dev/null", O_RDWR);
+    while (null >= 0 && null <= STDERR_FILENO)
+        null = dup(null); /* it took the place of one that was closed, and keeps it */
+    dup2(null, STDIN_FILENO);
+    close(null);
     close_range(SHIM_LINE_FD + 1, ~0U, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGPIPE, SIG_IGN);

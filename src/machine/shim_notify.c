@@ -89,12 +89,14 @@ static void hear_all(struct shim_notify *n, struct str text)
 
 /* ---- who says it ---- */
 
+/* A pid of 0 is one of a foreign pid namespace. */
 static bool is_believed(const struct ucred *sender)
 {
     struct process_stat stat;
     if (sender->pid <= 0)
-        return false; /* of a foreign pid namespace */
-    return tree_stat(sender->pid, &stat) == 0 ? tree_is_ours(sender->pid) : sender->uid == getuid();
+        return false;
+    return tree_is_ours(sender->pid) ||
+           (tree_stat(sender->pid, &stat) < 0 && sender->uid == getuid());
 }
 
 /* There is room for the credentials and for nothing else: descriptors are closed by the kernel. */

@@ -34,7 +34,7 @@ struct plan {
     const struct order *order;
     const char **env;
     pid_t parent;
-    int null_fd, out[2], err[2], failure[2], cgroup_fd;
+    int out[2], err[2], failure[2], cgroup_fd;
 };
 
 /* ---- in the child: system calls only ---- */
@@ -63,8 +63,7 @@ static bool prepare(const struct plan *p)
     if (getppid() != p->parent)
         _exit(STATUS_CANNOT_START);
     reset_signals();
-    return dup2(p->null_fd, STDIN_FILENO) >= 0 && dup2(p->out[1], STDOUT_FILENO) >= 0 &&
-           dup2(p->err[1], STDERR_FILENO) >= 0 &&
+    return dup2(p->out[1], STDOUT_FILENO) >= 0 && dup2(p->err[1], STDERR_FILENO) >= 0 &&
            close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0;
 }
 
@@ -118,7 +117,6 @@ static void end_fd(int *fd)
 
 static void plan_release(struct plan *p)
 {
-    end_fd(&p->null_fd);
     for (int end = 0; end < 2; end++) {
         end_fd(&p->out[end]);
         end_fd(&p->err[end]);
@@ -136,9 +134,7 @@ static int pipe_to_us(int fds[2])
 
 static bool plan_open(struct plan *p)
 {
-    p->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    return p->null_fd >= 0 && pipe_to_us(p->out) == 0 && pipe_to_us(p->err) == 0 &&
-           pipe_to_us(p->failure) == 0;
+    return pipe_to_us(p->out) == 0 && pipe_to_us(p->err) == 0 && pipe_to_us(p->failure) == 0;
 }
 
 int shim_start(const struct order *o, const char *variable, int cgroup_fd, struct shim_child *ret,
@@ -147,7 +143,6 @@ int shim_start(const struct order *o, const char *variable, int cgroup_fd, struc
     struct plan p = {.order = o,
                      .env = environment(o, variable),
                      .parent = getpid(),
-                     .null_fd = -1,
                      .out = {-1, -1},
                      .err = {-1, -1},
                      .failure = {-1, -1},

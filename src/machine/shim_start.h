@@ -22,9 +22,9 @@ struct shim_child {
 
 /*
  * Forks. `variable`, "NAME=value", takes the place of that name in the order's environment; NULL:
- * none. `cgroup_fd` -1: no cgroup. The child has a session of its own, no terminal, /dev/null as
- * standard input, no other descriptor, no signal blocked or ignored, and dies when this process
- * does.
+ * none. `cgroup_fd` -1: no cgroup. The child has a session of its own, no terminal, the standard
+ * input of this process, no other descriptor, no signal blocked or ignored, and dies when this
+ * process does.
  */
 int shim_start(const struct order *o, const char *variable, int cgroup_fd, struct shim_child *ret,
                struct err *err);

@@ -46,15 +46,7 @@ int spawn_folder_make(const char *folder, const struct about *about, struct err 
 
 static void copy_text(const struct json *object, const char *key, char *ret, size_t room)
 {
-    const struct json *v = json_get(object, key);
-    struct str s = v && v->type == JSON_STRING ? v->string : STR("");
-    snprintf(ret, room, "%.*s", STR_ARG(s));
-}
-
-static int64_t copy_number(const struct json *object, const char *key)
-{
-    const struct json *v = json_get(object, key);
-    return v && v->type == JSON_INT ? v->integer : 0;
+    snprintf(ret, room, "%.*s", STR_ARG(json_get_text(object, key)));
 }
 
 int spawn_folder_about(const char *folder, struct about *ret, struct err *err)
@@ -71,8 +63,8 @@ int spawn_folder_about(const char *folder, struct about *ret, struct err *err)
     r = json_parse(&a, buf_str(&text), JSON_DEPTH_DEFAULT, &json, err);
     if (r < 0)
         return r;
-    *ret = (struct about){.conversation = copy_number(json, "conversation"),
-                          .stop_grace_ms = copy_number(json, "stopGraceMs")};
+    *ret = (struct about){.conversation = json_get_int(json, "conversation", 0),
+                          .stop_grace_ms = json_get_int(json, "stopGraceMs", 0)};
     copy_text(json, "bootId", ret->boot_id, sizeof ret->boot_id);
     copy_text(json, "role", ret->role, sizeof ret->role);
     copy_text(json, "kind", ret->kind, sizeof ret->kind);

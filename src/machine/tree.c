@@ -36,6 +36,7 @@
 
 enum {
     PATH_BYTES = 64,
+    STEPS_MAX = 4096,
     DEPTH_MAX = 64,                    /* each level holds a descriptor */
     ENVIRONMENT_BYTES_MAX = 8 << 20,   /* the kernel's own limit is lower */
     CHILDREN_BYTES_MAX = 8 * (4 << 20) /* of a thread: as many as there can be pids */
@@ -109,13 +110,16 @@ int tree_open(const struct process_id *p)
 bool tree_is_ours(pid_t pid)
 {
     struct process_stat stat;
-    for (unsigned i = 0; pid > 1 && i < 4096; i++, pid = stat.parent) {
-        if (pid == getpid())
-            return true;
-        if (tree_stat(pid, &stat) < 0)
+    pid_t at = pid;
+    /* The count ends a walk among processes that come and go faster than we can read. */
+    for (unsigned steps = 0; at > 0 && at != getpid() && steps < STEPS_MAX; steps++)
+        if (tree_stat(at, &stat) == 0)
+            at = stat.parent;
+        else if (at != pid)
+            at = pid; /* one in between has ended: its children have another parent now */
+        else
             return false;
-    }
-    return false;
+    return at == getpid();
 }
 
 /* ---- descendants ---- */

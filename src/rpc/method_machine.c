@@ -253,14 +253,15 @@ static int read_processes(struct method_context *c, const struct machine *m, str
         return 0;
     JSON_FOREACH (item, list) {
         struct str spawn_id = params_str(item, "spawnId");
-        if (str_is(params_str(item, "state"), "running")) {
-            alive[(*ret_count)++] = spawn_id;
-            continue;
-        }
         struct exit_status exit = read_exit(params_get(item, "exit"));
-        int r = process_ended(c->work, m, spawn_id, &exit, err);
+        bool is_running = str_is(params_str(item, "state"), "running");
+        int r = is_running ? process_found(c->work, m, spawn_id, params_int(item, "pid", 0),
+                                           params_int(item, "startTime", 0), err)
+                           : process_ended(c->work, m, spawn_id, &exit, err);
         if (r < 0 && r != -ERR_NOT_FOUND)
             return r;
+        if (is_running)
+            alive[(*ret_count)++] = spawn_id;
     }
     return 0;
 }

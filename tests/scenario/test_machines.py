@@ -375,6 +375,21 @@ def test_a_start_that_its_machine_did_while_offline_is_believed(s):
 
 
 @manual()
+def test_a_start_that_its_machine_registers_as_running_is_not_told_again(s):
+    """The machine was killed before it could say `spawned`. Another token would lock the process
+    out that has the first one."""
+    m = Machine(s)
+    c = wanted(s)
+    given = m.start_given()
+    m.processes[given["spawnId"]] = given
+    again = Machine(s, register=False)
+    again.processes = m.processes
+    eq(again.register(), [], "what it is told")
+    eq((sight(s, c), command(s, given["command"])["status"]), ("running", "done"))
+    join(m.agent(given["spawnId"]), c, "a", "p1")
+
+
+@manual()
 def test_a_stop_that_its_machine_did_not_do_is_sent_again_when_it_is_back(s):
     m, c, spawn = up(s)
     person(s, "stop", c)
