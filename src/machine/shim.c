@@ -408,7 +408,7 @@ static int open_cgroup(struct shim *s)
     struct err err = ERR_INIT;
     if (!s->order.cgroup)
         return -1;
-    int fd = cgroup_make(s->order.cgroup, &err) == 0 ? cgroup_open_procs(s->order.cgroup) : -1;
+    int fd = cgroup_make(s->order.cgroup, &err) == 0 ? cgroup_open(s->order.cgroup) : -1;
     if (fd < 0)
         shim_log_say(&s->log, "not in a cgroup: %s", err.code ? err.message : strerror(errno));
     else

@@ -391,13 +391,13 @@ TEST(a_real_cgroup_is_made_killed_and_removed)
     _cleanup_free_ char *inner = mem_printf("%s/inner", path);
     CHECK_INT(cgroup_make(path, NULL), 0);
     CHECK_INT(cgroup_make(inner, NULL), 0);
-    int fd = cgroup_open_procs(path);
+    int fd = cgroup_open(path);
     CHECK(fd >= 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        CHECK_INT(write(fd, "0", 1), 1);
+    pid_t pid = cgroup_fork(fd);
+    CHECK(pid >= 0);
+    if (pid == 0)
         wait_for_ever();
-    }
+    close(fd);
     bool can_kill = false;
     for (int i = 0; i < 2000 && (can_kill = cgroup_kill(path)); i++)
         if (waitpid(pid, &status, WNOHANG) == pid) {
