@@ -2,7 +2,8 @@
  * waits.c: see waits.h.
  *
  * Entries are in chains by what they wait for (a map) and in one list of all, the newest first.
- * Those that are late are found by walking that list when the earliest of them is.
+ * Those that are late are found by walking that list when the earliest of them is. work->touched is
+ * a list to which a tick adds at the front, so the part that was looked at already is its rest.
  */
 #include "server/waits.h"
 
@@ -16,7 +17,8 @@ struct wait {
     struct rpc_request *request;
     struct rpc_call *call;
     int64_t key;
-    bool is_new; /* of a tick that is not over */
+    bool is_new;     /* of a tick that is not over */
+    bool is_touched; /* and it was, in that tick */
     struct wait *same_key, *next, **at;
 };
 
@@ -27,6 +29,7 @@ struct waits {
     struct wait *all;
     size_t count;
     int64_t next_us;
+    const struct touched *woken; /* those for whom these were touched, and all that stand behind */
 };
 
 struct waits *waits_new(wait_over_fn *over, void *ctx)
@@ -98,19 +101,40 @@ static void end(struct waits *w, struct wait *e, int code, const struct err *err
     w->over(w->ctx, taken.request, taken.call, code, err);
 }
 
+/* Those that wait for what was touched since the last look; not those who came in this tick, since
+ * the calls before them in their batch are not true yet. */
+static void wake(struct waits *w, const struct touched *touched)
+{
+    struct wait *e, *next;
+    for (const struct touched *t = touched; t != w->woken; t = t->next)
+        for (e = map_get(&w->by_key, t->key); e; e = next) {
+            next = e->same_key;
+            if (e->is_new)
+                e->is_touched = true;
+            else
+                end(w, e, 0, NULL);
+        }
+    w->woken = touched;
+}
+
+void waits_wake(struct waits *w, const struct work *work)
+{
+    wake(w, work->touched);
+}
+
 void waits_look(struct waits *w, const struct work *work)
 {
     struct wait *e, *next;
-    for (e = w->all; e && e->is_new; e = e->next) {
+    wake(w, work->touched);
+    for (e = w->all; e && e->is_new; e = next) {
+        next = e->next;
         e->is_new = false;
         e->request->kept =
             (size_t)(e->call - e->request->calls); /* what stands before it is true */
-    }
-    for (const struct touched *t = work->touched; t; t = t->next)
-        for (e = map_get(&w->by_key, t->key); e; e = next) {
-            next = e->same_key;
+        if (e->is_touched)
             end(w, e, 0, NULL);
-        }
+    }
+    w->woken = NULL;
 }
 
 void waits_lost(struct waits *w, const struct err *err)
@@ -120,6 +144,7 @@ void waits_lost(struct waits *w, const struct err *err)
         next = e->next;
         end(w, e, -err->code, err);
     }
+    w->woken = NULL;
 }
 
 void waits_time_out(struct waits *w, int64_t now_us)

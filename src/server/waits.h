@@ -2,10 +2,14 @@
  * waits.h: long polls.
  *
  * A call that finds nothing to do parks itself here under a number that stands for what it waits
- * for (an agent, a machine). When that is touched (work->touched, after a commit), or its time is
- * over (on the real clock: it is a matter of transport), the call is executed again, in a tick like
- * any other; it then answers, or waits on. Nobody else is disturbed, and nothing is announced to
- * anybody who is not in here (L27).
+ * for (an agent, a machine). When that is touched (work->touched), or its time is over (on the real
+ * clock: it is a matter of transport), the call is executed again; it then answers, or waits on.
+ * Nobody else is disturbed, and nothing is announced to anybody who is not in here (L27).
+ *
+ * Executed when? In the tick that touched it, at its end: what it does then, such as to mark a
+ * command as delivered, goes into the same commit, and whoever waits is told after one fsync instead
+ * of two. What is touched only after that, and what began to wait in this very tick, has its turn
+ * in the next.
  */
 #pragma once
 
@@ -31,7 +35,9 @@ size_t waits_count(const struct waits *w);
 
 /* Within a tick; takes the request. call->wait_until_us says how long. */
 void waits_add(struct waits *w, struct rpc_request *request, struct rpc_call *call, int64_t key);
-/* After a commit. */
+/* At the end of a tick, before its commit. */
+void waits_wake(struct waits *w, const struct work *work);
+/* After the commit. */
 void waits_look(struct waits *w, const struct work *work);
 /* After a lost tick: those that were added in it fail. */
 void waits_lost(struct waits *w, const struct err *err);
