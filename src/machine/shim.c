@@ -244,11 +244,11 @@ static void last_word(struct shim *s)
     output_finish(&s->out);
     output_finish(&s->err);
     sum_up(s);
-    if (s->cgroup)
-        cgroup_remove(s->cgroup);
     shim_log_say(&s->log, "spawn %s ended: %s", s->order.spawn_id, s->reason);
     write_ended(&s->again);
     tell_ended(s);
+    if (s->cgroup)
+        cgroup_remove(s->cgroup); /* somebody waits for the word, nobody for this */
 }
 
 /* ---- did it start ---- */
