@@ -311,7 +311,7 @@ def read_args():
                     " others; the ladder.")
     p.add_argument("--reeve", default="build/reeve", help="server to measure (%(default)s)")
     p.add_argument("--load", default="build/bench-load", help="load generator (%(default)s)")
-    p.add_argument("--beacon", default="build/bench-beacon", help="what is supervised (%(default)s)")
+    p.add_argument("--beacon", default="build/bench-beacon", help="supervised (%(default)s)")
     p.add_argument("--work", default="build/bench", help="where all data goes (%(default)s)")
     p.add_argument("--part", choices=PARTS, help="only this one")
     p.add_argument("--quick", action="store_true", help="smoke test of the bench, below 30 s")

@@ -11,11 +11,15 @@
            supervised; each supervisor by itself.
 
 Everybody gets the same program, and no shell in between. Every one that is killed has lived longer
-than a second, because runit, s6, and reeve as it is set here, make those wait that have not. All
+than a second, because runit, pm2, and reeve as it is set here, count it as a failure if it has not,
+and make the next one wait. s6 lets a second pass before every restart, whatever came before. All
 supervisors run at the same time, each with one process; a round kills each once, in turns.
 
 Checked in every round: the replacement is another process, and reeve's log held the end and the
 decision by the time that the replacement began.
+
+On a machine that is busy with other things these are mostly times spent waiting for a processor.
+`chrt -f 10 make bench BENCH='--part supervise'` lets the bench, and all that it starts, go first.
 """
 
 import contextlib
@@ -134,6 +138,8 @@ def measure(bench):
     times, absent = restarts(bench)
     rows = memory(bench)
     print("## Supervised processes\n")
+    policy = "real-time" if os.sched_getscheduler(0) != os.SCHED_OTHER else "as usual"
+    print(f"Load average {os.getloadavg()[0]:.1f}, scheduled {policy}.\n")
     print_restarts(bench, times, absent)
     print_memory(bench, rows)
     print_targets(times)

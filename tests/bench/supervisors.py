@@ -160,7 +160,9 @@ class Machine(Server):
         self.argv = [supervisor.bench.args.reeve, "machine", "--data", supervisor.server.folder,
                      "--config", os.path.join(self.folder, "kinds.conf")]
         with open(self.argv[-1], "w") as f:
-            f.write(f'kind beacon {{\n    argv = {{"{supervisor.beacon}"}}\n    restart = always\n}}\n')
+            f.write('kind beacon {\n'
+                    f'    argv = {{"{supervisor.beacon}"}}\n'
+                    '    restart = always\n}\n')
 
     def start(self):
         self.spawn(self.argv)
