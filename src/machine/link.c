@@ -102,7 +102,7 @@ static void tell_outage(struct link *l, const struct caller_answer *answer)
     if (l->is_outage_told)
         return;
     l->is_outage_told = true;
-    bool is_for_people = answer->code == -ERR_UNAUTHENTICATED || answer->code == -ERR_FORBIDDEN;
+    bool is_for_people = answer->code != -ERR_NO_SERVER && !err_may_retry(answer->code);
     log_line(is_for_people ? LOG_ERROR : LOG_WARN, "link",
              is_for_people ? "the server refuses this machine" : "no server", "error=%s agents=%s",
              log_quote(str_of(answer->err.message)), "\"keep running\"");
@@ -315,7 +315,8 @@ void link_report(struct link *l)
     report_next(l);
 }
 
-void link_send_log(struct link *l, int64_t request, struct str text, bool is_truncated)
+void link_send_log(struct link *l, int64_t request, struct str text,
+                   const struct agent_log_part *part)
 {
     if (l->log_count == LOGS_MAX)
         return; /* whoever asked gives up by himself */
@@ -323,8 +324,9 @@ void link_send_log(struct link *l, int64_t request, struct str text, bool is_tru
     struct json_out out = JSON_OUT(&params);
     write_identity(l, &out);
     json_int(&out, "request", request);
-    json_string(&out, "text", text);
-    json_bool(&out, "truncated", is_truncated);
+    json_raw(&out, "text", text);
+    json_bool(&out, "truncated", part->is_truncated);
+    json_stringz(&out, "next", part->next);
     json_end(&out);
     l->logs[l->log_count++] = params;
     report_next(l);

@@ -29,8 +29,9 @@
 #include "base/loop.h"
 #include "base/str.h"
 #include "client/endpoint.h"
-#include "machine/kinds.h"
+#include "machine/agent_log.h"
 #include "machine/facts.h"
+#include "machine/kinds.h"
 
 enum { LINK_WAIT_MS_FIRST = 100, LINK_WAIT_MS_MAX = 5000 };
 
@@ -66,8 +67,9 @@ void link_wake(struct link *l);
 void link_end_polling(struct link *l);
 /* There is something new in the outbox. */
 void link_report(struct link *l);
-/* The answer to a `read-log` of the server. */
-void link_send_log(struct link *l, int64_t request, struct str text, bool is_truncated);
+/* The answer to a `read-log` of the server; `text` is JSON. */
+void link_send_log(struct link *l, int64_t request, struct str text,
+                   const struct agent_log_part *part);
 /* Of the server, for the agents; NULL before it was first reached. */
 const char *link_url(const struct link *l);
 /* Registered, and the server answers. */

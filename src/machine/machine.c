@@ -192,30 +192,30 @@ static int read_kinds(struct machine *m, const char *given, struct err *err)
 
 /* ---- what the server asks for ---- */
 
-/* As much of the end as fits one request. */
+/* As much as fits one request. */
 static void read_log(struct machine *m, const struct json *command)
 {
     int64_t request = json_get_int(command, "request", -1),
             conversation = json_get_int(command, "conversation", -1),
-            bytes = json_get_int(command, "tailBytes", AGENT_LOG_TAIL_BYTES_MAX);
-    struct str role = json_get_text(command, "role");
+            bytes = json_get_int(command, "tailBytes", AGENT_LOG_BYTES_MAX);
+    struct str role = json_get_text(command, "role"), after = json_get_text(command, "after");
     if (request < 0 || conversation < 0 || !kind_name_is_valid(role))
         return;
     _cleanup_free_ char *name = mem_strndup(role.p, role.n),
                         *path = agent_log_path(m->folder, conversation, name);
-    _cleanup_buf_ struct buf text = BUF_INIT(AGENT_LOG_TAIL_BYTES_MAX + 1),
-                             json = BUF_INIT(6 * AGENT_LOG_TAIL_BYTES_MAX + 3);
-    bool is_truncated = agent_log_tail(path, bytes, &text);
+    _cleanup_buf_ struct buf text = BUF_INIT(AGENT_LOG_BYTES_MAX + 1),
+                             json = BUF_INIT(6 * AGENT_LOG_BYTES_MAX + 3);
+    struct agent_log_part part = agent_log_read(path, bytes, after, &text);
     for (;;) {
-        buf_clear(&json);
         json_write_string(&json, buf_str(&text));
         if (json.len <= LOG_REQUEST_BYTES_MAX)
             break;
         bytes = (int64_t)text.len / 2;
+        buf_clear(&json);
         buf_clear(&text);
-        is_truncated = agent_log_tail(path, bytes, &text);
+        part = agent_log_read(path, bytes, after, &text);
     }
-    link_send_log(m->link, request, buf_str(&text), is_truncated);
+    link_send_log(m->link, request, buf_str(&json), &part);
 }
 
 static void start_agent(struct machine *m, const struct json *command)

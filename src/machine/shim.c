@@ -114,15 +114,71 @@ static void tell_ended(struct shim *s)
     shim_line_tell(&s->line, buf_str(&text), true);
 }
 
+/* ---- did it start ---- */
+
+static void start_failed(struct shim *s, const struct err *err)
+{
+    s->is_start_failed = true;
+    s->failed = *err;
+}
+
+static int write_seen(struct shim *s, struct err *err)
+{
+    struct seen seen = {.agent = {.pid = s->child.pid, .start_time = s->agent_start_time}};
+    int r = tree_process_id(getpid(), &seen.shim, err);
+    if (r == 0)
+        r = tree_boot_id(seen.boot_id, err);
+    return r < 0 ? r : seen_write(s->order.folder, &seen, err);
+}
+
+static void run_begun(struct shim *s)
+{
+    struct err err = ERR_INIT;
+    if (s->state == STARTING)
+        s->state = RUNNING;
+    if (s->child.cgroup_errno)
+        shim_log_say(&s->log, "not in a cgroup: %s", strerror(s->child.cgroup_errno));
+    if (write_seen(s, &err) < 0)
+        shim_log_say(&s->log, "%s", err.message);
+    shim_log_say(&s->log, "spawn %s started as process %d: %.200s", s->order.spawn_id,
+                 (int)s->child.pid, s->order.argv[0]);
+    tell_spawned(s);
+}
+
+/* Also called by whoever sees signs of the agent, because what came first is told first. */
+static void settle_start(struct shim *s)
+{
+    struct err err = ERR_INIT;
+    int r = s->failure.fd < 0 ? 1 : shim_start_outcome(&s->child, &s->order, &err);
+    if (r > 0)
+        return; /* known already, or not yet */
+    loop_unwatch(s->loop, &s->failure);
+    close(TAKE_FD(s->child.failure_fd));
+    if (r < 0)
+        start_failed(s, &err);
+    else
+        run_begun(s);
+}
+
+static void failure_ready(struct loop_io *io, uint32_t events)
+{
+    (void)events;
+    settle_start(CONTAINER_OF(io, struct shim, failure));
+}
+
+/* ---- what the agent says ---- */
+
 static void on_ready(void *ctx)
 {
     struct shim *s = ctx;
+    settle_start(s);
     shim_line_tell(&s->line, STR("{\"fact\":\"notify\",\"ready\":true}"), true);
 }
 
 static void on_beat(void *ctx)
 {
     struct shim *s = ctx;
+    settle_start(s);
     shim_line_tell(&s->line, STR("{\"fact\":\"notify\",\"beat\":true}"), false);
 }
 
@@ -131,6 +187,7 @@ static void on_text(void *ctx, struct str said)
     struct shim *s = ctx;
     _cleanup_buf_ struct buf text = BUF_INIT(LINE_BYTES_MAX);
     struct json_out out = JSON_OUT(&text);
+    settle_start(s);
     json_object(&out, NULL);
     json_stringz(&out, "fact", "notify");
     json_string(&out, "text", said);
@@ -139,8 +196,6 @@ static void on_text(void *ctx, struct str said)
 }
 
 static const struct notify_handlers notify_handlers = {on_ready, on_beat, on_text};
-
-/* ---- output ---- */
 
 static void output_close(struct output *o)
 {
@@ -166,8 +221,10 @@ static bool output_take(struct output *o)
 
 static void output_ready(struct loop_io *io, uint32_t events)
 {
+    struct output *o = CONTAINER_OF(io, struct output, io);
     (void)events;
-    output_take(CONTAINER_OF(io, struct output, io));
+    settle_start(o->shim);
+    output_take(o);
 }
 
 static void output_finish(struct output *o)
@@ -251,55 +308,6 @@ static void last_word(struct shim *s)
         cgroup_remove(s->cgroup); /* somebody waits for the word, nobody for this */
 }
 
-/* ---- did it start ---- */
-
-static void start_failed(struct shim *s, const struct err *err)
-{
-    s->is_start_failed = true;
-    s->failed = *err;
-}
-
-static int write_seen(struct shim *s, struct err *err)
-{
-    struct seen seen = {.agent = {.pid = s->child.pid, .start_time = s->agent_start_time}};
-    int r = tree_process_id(getpid(), &seen.shim, err);
-    if (r == 0)
-        r = tree_boot_id(seen.boot_id, err);
-    return r < 0 ? r : seen_write(s->order.folder, &seen, err);
-}
-
-static void run_begun(struct shim *s)
-{
-    struct err err = ERR_INIT;
-    if (s->state == STARTING)
-        s->state = RUNNING;
-    if (s->child.cgroup_errno)
-        shim_log_say(&s->log, "not in a cgroup: %s", strerror(s->child.cgroup_errno));
-    if (write_seen(s, &err) < 0)
-        shim_log_say(&s->log, "%s", err.message);
-    shim_log_say(&s->log, "spawn %s started as process %d: %.200s", s->order.spawn_id,
-                 (int)s->child.pid, s->order.argv[0]);
-    tell_spawned(s);
-}
-
-static void failure_ready(struct loop_io *io, uint32_t events)
-{
-    struct shim *s = CONTAINER_OF(io, struct shim, failure);
-    struct err err = ERR_INIT;
-    int fd = io->fd;
-    (void)events;
-    if (fd < 0)
-        return; /* it is known already */
-    loop_unwatch(s->loop, io);
-    int r = shim_start_outcome(&s->child, &s->order, &err);
-    if (r > 0)
-        loop_watch(s->loop, io, fd, EPOLLIN, failure_ready);
-    else if (r < 0)
-        start_failed(s, &err);
-    else
-        run_begun(s);
-}
-
 /* ---- ending the tree ---- */
 
 static void kill_tree(struct loop_timer *timer);
@@ -316,6 +324,13 @@ static void begin_killing(struct shim *s)
     kill_tree(&s->again);
 }
 
+/* The agent's, while its number is its own; the agent alone as long as it has not made one. */
+static void signal_group(const struct shim *s, int signo)
+{
+    if (!s->is_reaped && kill(-s->child.pid, signo) < 0)
+        kill(s->child.pid, signo);
+}
+
 /* Again on each child that ends, because what it leaves behind is ours then, and after a while for
  * what has ended without our noticing, or not at all yet. */
 static void kill_tree(struct loop_timer *timer)
@@ -323,18 +338,19 @@ static void kill_tree(struct loop_timer *timer)
     struct shim *s = CONTAINER_OF(timer, struct shim, again);
     if (s->cgroup)
         cgroup_kill(s->cgroup);
+    signal_group(s, SIGKILL);
     tree_kill_descendants();
     loop_timer_set(s->loop, &s->again, clock_mono_us() + s->kill_again_us, kill_tree);
     s->kill_again_us = MIN(2 * s->kill_again_us, (int64_t)KILL_AGAIN_US_MAX);
     reap(s);
 }
 
-/* What became of its start is known by now at the latest, and is told first. */
+/* What became of its start is known by now at the latest. */
 static void agent_ended(struct shim *s, int status)
 {
     s->is_reaped = true;
     s->status = status;
-    failure_ready(&s->failure, 0);
+    settle_start(s);
 }
 
 /* Takes whoever has ended. Without the agent the others have no business here. */
@@ -363,15 +379,6 @@ static void grace_over(struct loop_timer *timer)
     begin_killing(CONTAINER_OF(timer, struct shim, grace));
 }
 
-/* SIGCONT, so that one that is stopped can take the other. */
-static void ask_to_end(const struct shim *s)
-{
-    static const int signals[] = {SIGTERM, SIGCONT};
-    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
-        if (kill(-s->child.pid, signals[i]) < 0)
-            kill(s->child.pid, signals[i]);
-}
-
 /* The first asks; a later one may shorten the grace, and never lengthens it. */
 static void on_stop(void *ctx, int64_t grace_ms)
 {
@@ -384,7 +391,8 @@ static void on_stop(void *ctx, int64_t grace_ms)
     s->is_told_to_stop = true;
     if (is_first) {
         shim_log_say(&s->log, "told to stop within %lld ms", (long long)ms);
-        ask_to_end(s);
+        signal_group(s, SIGTERM);
+        signal_group(s, SIGCONT); /* so that one that is stopped can take the other */
     }
     if (is_first || due_us < s->grace.due_us)
         loop_timer_set(s->loop, &s->grace, due_us, grace_over);

@@ -185,6 +185,5 @@ int shim_start_outcome(struct shim_child *c, const struct order *o, struct err *
     ssize_t n = read(c->failure_fd, &f, sizeof f);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 1;
-    close(TAKE_FD(c->failure_fd));
     return n == sizeof f ? explain(&f, o, err) : 0;
 }

@@ -14,7 +14,7 @@
 struct shim_child {
     pid_t pid;
     int out_fd, err_fd; /* its standard output and error; non-blocking */
-    int failure_fd;     /* readable once it is decided; closed by shim_start_outcome() */
+    int failure_fd;     /* readable once it is decided; non-blocking */
     int cgroup_errno;   /* not 0: it runs, but is not in its cgroup */
 };
 

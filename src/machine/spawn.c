@@ -12,7 +12,8 @@
 #include "base/macro.h"
 #include "base/mem.h"
 
-enum { FACT_BYTES_MAX = 32 * 1024, ERROR_BYTES_MAX = 1000 };
+/* What a server takes: see exit_fields in rpc/method_machine.c. */
+enum { FACT_BYTES_MAX = 32 * 1024, TEXT_BYTES_MAX = 990, TAIL_BYTES_MAX = 4000 };
 
 /* ---- the list ---- */
 
@@ -104,6 +105,16 @@ void spawn_tell(struct spawn *sp, const char *fact, struct str members)
     c->told(c->ctx);
 }
 
+static struct str head_of(struct str s, size_t bytes_max)
+{
+    return (struct str){s.p, MIN(s.n, bytes_max)};
+}
+
+static struct str end_of(struct str s, size_t bytes_max)
+{
+    return str_skip(s, s.n > bytes_max ? s.n - bytes_max : 0);
+}
+
 static void write_exit(const struct ended *e, struct json_out *out, const char *key)
 {
     json_object(out, key);
@@ -115,8 +126,9 @@ static void write_exit(const struct ended *e, struct json_out *out, const char *
         json_int(out, "signal", e->signal);
     json_bool(out, "core", e->has_core);
     json_bool(out, "oom", e->is_oom);
-    json_string(out, "text", e->text);
-    json_string(out, "tail", e->tail);
+    json_string(out, "text", head_of(e->text, TEXT_BYTES_MAX));
+    if (e->tail.n)
+        json_string(out, "tail", end_of(e->tail, TAIL_BYTES_MAX));
     json_end(out);
 }
 
@@ -125,10 +137,9 @@ static void write_members(const struct ended *e, struct buf *out)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(FACT_BYTES_MAX);
     struct json_out w = JSON_OUT(&text);
-    struct str error = {e->text.p, MIN(e->text.n, (size_t)ERROR_BYTES_MAX)};
     json_object(&w, NULL);
     if (e->ending == ENDING_START_FAILED)
-        json_string(&w, "error", error);
+        json_string(&w, "error", head_of(e->text, TEXT_BYTES_MAX));
     else
         write_exit(e, &w, "exit");
     json_end(&w);

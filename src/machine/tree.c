@@ -139,7 +139,7 @@ static bool kill_child(pid_t pid, pid_t parent, int parent_fd, unsigned depth)
     int fd = pidfd_open(pid, 0);
     if (fd < 0)
         return false;
-    bool is_child = tree_stat(pid, &stat) == 0 && stat.parent == parent &&
+    bool is_child = tree_stat(pid, &stat) == 0 && stat.is_alive && stat.parent == parent &&
                     (parent_fd < 0 || is_still_there(parent_fd));
     if (is_child) {
         pidfd_send_signal(fd, SIGSTOP, NULL, 0);

@@ -54,44 +54,44 @@ static void notify(const char *text)
 
 /* ---- ends and waits ---- */
 
-static void ends(void)
+_noreturn_ static void ends(void)
 {
     exit((int)number);
 }
 
-static void waits(void)
+_noreturn_ static void waits(void)
 {
     say("waiting\n");
     notify("READY=1");
     wait_for_ever();
 }
 
-static void never_ready(void)
+_noreturn_ static void never_ready(void)
 {
     wait_for_ever();
 }
 
-static void deaf(void)
+_noreturn_ static void deaf(void)
 {
     for (int i = 1; i < NSIG; i++)
         signal(i, SIG_IGN);
     waits();
 }
 
-static void says_goodbye(int signo)
+_noreturn_ static void says_goodbye(int signo)
 {
     (void)signo;
     say("goodbye\n");
     _exit((int)number);
 }
 
-static void polite(void)
+_noreturn_ static void polite(void)
 {
     signal(SIGTERM, says_goodbye);
     waits();
 }
 
-static void stopped(void)
+_noreturn_ static void stopped(void)
 {
     signal(SIGTERM, says_goodbye);
     notify("READY=1");
@@ -99,7 +99,7 @@ static void stopped(void)
     wait_for_ever();
 }
 
-static void spins(void)
+_noreturn_ static void spins(void)
 {
     signal(SIGTERM, SIG_IGN);
     notify("READY=1");
@@ -122,7 +122,7 @@ static void *outlives(void *ctx)
 }
 
 /* Looks like a zombie, and is none. */
-static void first_thread_ends(void)
+_noreturn_ static void first_thread_ends(void)
 {
     pthread_t thread;
     signal(SIGTERM, SIG_IGN);
@@ -132,7 +132,7 @@ static void first_thread_ends(void)
 
 /* ---- output ---- */
 
-static void closes_output(void)
+_noreturn_ static void closes_output(void)
 {
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
@@ -186,13 +186,13 @@ static void surroundings(void)
             exit(15);
 }
 
-static void says_of_itself(void)
+_noreturn_ static void says_of_itself(void)
 {
     notify(word);
     wait_for_ever();
 }
 
-static void beats(void)
+_noreturn_ static void beats(void)
 {
     for (long i = 0; i < number; i++)
         notify("WATCHDOG=1");
@@ -208,7 +208,7 @@ static void says_much_and_ends(void)
 }
 
 /* On SIGUSR1, by a child that is gone when this one stops. */
-static void short_lived_sender(void)
+_noreturn_ static void short_lived_sender(void)
 {
     sigset_t go;
     int signo;
@@ -230,7 +230,7 @@ static void short_lived_sender(void)
 
 /* As fast as it can, under a limit of `number` processes for a user of its own: each that is killed
  * makes room for another. */
-static void bomb(void)
+_noreturn_ static void bomb(void)
 {
     struct rlimit limit = {(rlim_t)number, (rlim_t)number};
     signal(SIGTERM, SIG_IGN);
@@ -324,7 +324,7 @@ static void grow(unsigned depth)
 }
 
 /* The root ends by itself for some seeds, and waits for others. */
-static void tree(void)
+_noreturn_ static void tree(void)
 {
     long seed = number;
     for (unsigned i = 0; i < 2; i++)
@@ -342,7 +342,7 @@ static void tree(void)
 }
 
 /* One in a session of its own; says its pid. */
-static void escapee(void)
+_noreturn_ static void escapee(void)
 {
     char text[32];
     pid_t pid = fork();

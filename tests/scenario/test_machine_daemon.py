@@ -3,9 +3,11 @@
 What single commands do, and a server that misbehaves, is in test_machine_link.py.
 """
 import ctypes
+import json
 import os
 import signal
 import subprocess
+import sys
 
 from daemon import (Daemon, agent, await_exit, await_new, await_view, crew, exits, is_alive, sh,
                     stay)
@@ -82,6 +84,28 @@ def test_nothing_that_is_not_configured_is_run(s):
         s.refused("INVALID_PARAMS", "conversation.create",
                   agents=[{"role": "a", "kind": "/bin/sh -c 'touch x'"}])
         eq(d.spawns(), {}, "processes")
+
+
+def test_what_an_agent_printed_can_be_read_from_afar(s):
+    with Daemon(s, {"stay": sh("seq 1 1000; echo oops >&2; " + stay())}) as d:
+        c = crew(s)
+        wait_for(lambda: "oops" in d.agent_log(c), "its output")
+        got = s.call("agent.logs", conversation=c, role="a")
+        eq((got["text"], got["truncated"]), (d.agent_log(c), False), "all of it")
+        got = s.call("agent.logs", conversation=c, role="a", tailBytes=100)
+        check(got["truncated"] and d.agent_log(c).endswith("\n" + got["text"]), got)
+        eq(s.call("agent.logs", conversation=c, role="a", after=got["next"])["text"], "", "since")
+        check("oops" in reeve("logs", f"{c}:a", data=s.data).stdout, "reeve logs")
+
+
+def test_in_the_folder_of_a_server_nothing_else_is_needed(s):
+    with Daemon(s, kinds(), start=False) as d:
+        d.data, own = s.data, d.data
+        os.replace(os.path.join(own, "machine.conf"), os.path.join(s.data, "machine.conf"))
+        d.where = lambda: []
+        d.start()
+        spawn, pid = up(s, d, crew(s))
+        check(is_alive(pid), "a process")
 
 
 # ---- ends ----
@@ -213,13 +237,33 @@ def test_L34_a_zombie_is_not_taken_for_alive(s):
         await_new(s, c, spawn)
 
 
+def test_what_another_boot_left_is_told_as_ended(s):
+    with Daemon(s, kinds()) as d:
+        c = crew(s)
+        spawn, pid = up(s, d, c)
+        d.kill()
+        place = os.path.join(d.data, "spawns", spawn)
+        os.kill(d.spawns()[spawn]["shim"]["pid"], signal.SIGKILL)
+        for name in ("seen", "about"):  # as if all of it had been before
+            with open(os.path.join(place, name)) as f:
+                said = json.load(f)
+            with open(os.path.join(place, name), "w") as f:
+                json.dump(said | {"bootId": "another"}, f)
+        d.start()
+        check("started again" in await_exit(s, c, spawn)["text"], "why nobody saw it")
+        await_new(s, c, spawn)
+
+
 def test_a_killed_shim_leaves_nothing(s):
     """Whatever the agent started: in its group, in a session of its own, with another environment,
     and deaf to SIGTERM."""
-    script = """trap '' TERM
+    escape = "import ctypes, os; os.setsid(); ctypes.CDLL(None).prctl(1, 0, 0, 0, 0); " \
+             "print(os.getpid(), file=open(os.environ['PIDS'], 'a')); " \
+             "os.execv('/bin/sleep', ['sleep', '1000'])"
+    script = f"""trap '' TERM
         sleep 1000 & echo $! >> $PIDS
         setsid sh -c 'trap "" TERM; echo $$ >> $PIDS; while :; do sleep 1000; done' &
-        env -i PIDS=$PIDS setsid sh -c 'echo $$ >> $PIDS; sleep 1000; :' &
+        env -i PIDS=$PIDS {sys.executable} -c "{escape}" &
         while test $(wc -l < $PIDS) -lt 3; do sleep 0.01; done; """ + stay()
     with Daemon(s, {}, start=False) as d:
         pids = f"{d.data}/pids"
@@ -231,7 +275,7 @@ def test_a_killed_shim_leaves_nothing(s):
         wait_for(lambda: open(pids).read().count("\n") == 3, "its children")
         tree = [pid, *map(int, open(pids).read().split())]
         os.kill(d.spawns()[spawn]["shim"]["pid"], signal.SIGKILL)
-        check("shim was killed" in d.log() or await_exit(s, c, spawn), "told")
+        eq(await_exit(s, c, spawn)["code"], -1, "nobody saw how it ended")
         eq([p for p in tree if is_alive(p)], [], "what is left when the end is told")
         ask(s, "stop", c)
         await_view(s, c, "stopped")
@@ -239,11 +283,12 @@ def test_a_killed_shim_leaves_nothing(s):
 
 def test_L55_L35_one_that_hangs_keeps_nobody_waiting(s):
     """A shim that is stopped answers nothing; an agent that ignores SIGTERM takes its whole grace."""
-    deaf = sh("trap '' TERM; while :; do sleep 1; done")
+    deaf = sh(f"trap '' TERM; while kill -0 {os.getpid()}; do sleep 0.1; done")
     with Daemon(s, kinds(deaf=(deaf, {"stop_grace": "1s"}))) as d:
         c, other = crew(s, "a", kind="deaf"), crew(s, "b", "c")
         spawn, pid = up(s, d, c)
-        hung = d.spawns()[up(s, d, other, "c")[0]]["shim"]["pid"]
+        quiet, _ = up(s, d, other, "c")
+        hung = d.spawns()[quiet]["shim"]["pid"]
         os.kill(hung, signal.SIGSTOP)
         ask(s, "restart", c)
         ask(s, "stop", other, "c")
@@ -320,6 +365,8 @@ def test_L57_down_stops_all_and_tells_before_it_ends(s):
         d.down()
         eq({x["spawnId"] for x in exits(s, c)}, {spawn for spawn, _ in found.values()}, "told")
         eq((d.outbox(), os.listdir(os.path.join(d.data, "spawns"))), ([], []), "what is left")
+        eq([x for x in s.call("command.list", conversation=c)["commands"]
+            if x["status"] == "delivered"], [], "starts that it took and will not do")
         d.start()  # they are wanted still
         for r in "abc":
             await_new(s, c, found[r][0], r)

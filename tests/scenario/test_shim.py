@@ -86,6 +86,34 @@ def test_signals_and_their_names():
         eq(last["text"], f"killed by signal {signo} ({name})", "text")
 
 
+def test_a_core_dump_is_told():
+    with open("/proc/sys/kernel/core_pattern") as f:
+        if "/" in f.read():
+            raise Skip("cores do not go to the folder of the process here")
+    last = Spawn("sh", "-c", "ulimit -c unlimited; kill -SEGV $$").last_word()
+    eq((last["core"], last["text"]), (True, "killed by signal 11 (Segmentation fault, core dumped)"), "end")
+
+
+def counting_cgroup(oom_kills):
+    """A folder that looks like a cgroup whose kernel has counted."""
+    home = os.path.join(folder(), f"cgroup-{oom_kills}")
+    os.mkdir(home)
+    for name, text in (("cgroup.procs", ""), ("memory.events", f"oom 1\noom_kill {oom_kills}\n")):
+        with open(os.path.join(home, name), "w") as f:
+            f.write(text)
+    return home
+
+
+def test_an_out_of_memory_kill_is_told_from_any_other():
+    for kills in (0, 1):
+        last = misbehave("crashes", 9, cgroup=(group := counting_cgroup(kills))).last_word()
+        eq(last["oom"], bool(kills), "oom")
+        eq(last["text"], f"killed by signal 9 ({'out of memory' if kills else 'Killed'})", "text")
+    s = misbehave("deaf", cgroup=group)
+    s.line.ready()
+    eq(s.stop(0)["oom"], False, "it was us")
+
+
 def test_L54_a_stop_is_never_taken_for_a_crash():
     """The wish is noted before the signal: an agent that dies of it at once was stopped."""
     for _ in range(50):
@@ -217,6 +245,19 @@ def test_a_killed_shim_takes_its_agent_with_it():
     check(not os.path.exists(f"{s.folder}/ended"), "nobody has said a last word")
 
 
+def test_what_a_killed_shim_leaves_behind_carries_its_mark():
+    s = misbehave("escapee", word=(word := "marked-" + os.urandom(4).hex()))
+    s.spawned()
+    s.line.ready()
+    s.process.kill()
+    s.process.wait()
+    wait_for(lambda: not is_alive(s.pid), "the agent to die")
+    [escapee] = processes_with(word)
+    with open(f"/proc/{escapee}/environ") as f:
+        check(f"REEVE_SPAWN={s.id}" in f.read().split("\0"), "the mark")
+    os.kill(escapee, signal.SIGKILL)
+
+
 # ---- the line ----
 
 def test_a_machine_that_comes_later_is_told_what_was_told():
@@ -293,6 +334,14 @@ def test_what_an_agent_says_of_itself():
     eq(facts, [{"fact": "notify", "ready": True}, {"fact": "notify", "beat": True},
                {"fact": "notify", "text": "half \u00fcber"}], "facts")
     s.stop()
+
+
+def test_a_start_is_told_before_anything_the_agent_says():
+    for _ in range(25):
+        for s in [misbehave("says", 0, "READY=1") for _ in range(8)]:
+            facts = [s.line.fact()["fact"] for _ in range(2)]
+            eq(facts, ["spawned", "notify"], "the first facts")
+            s.stop()
 
 
 def test_beats_are_passed_on_once_a_second_and_the_last_text_is_not_lost():

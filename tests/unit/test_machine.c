@@ -377,28 +377,55 @@ TEST(the_file_does_not_grow_for_ever)
 
 /* ---- the end of a log ---- */
 
+/* What is read, and whether something is missing in front of it; `next` is kept in `position`. */
+static char position[AGENT_LOG_POSITION_BYTES];
+
+static bool reads(const char *path, int64_t bytes, const char *after, const char *want)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(AGENT_LOG_BYTES_MAX + 1);
+    struct agent_log_part part = agent_log_read(path, bytes, str_of(after), &out);
+    snprintf(position, sizeof position, "%s", part.next);
+    CHECK_STR(buf_str(&out), want);
+    return part.is_truncated;
+}
+
 TEST(the_end_of_a_log_begins_with_a_line)
 {
     _cleanup_free_ char *path = in_folder("a.log"), *before = in_folder("a.log.1");
-    _cleanup_buf_ struct buf out = BUF_INIT(AGENT_LOG_TAIL_BYTES_MAX + 1);
-    CHECK(!agent_log_tail(path, 100, &out));
-    CHECK_STR(buf_str(&out), "");
+    CHECK(!reads(path, 100, "", ""));
     write_text(path, "one\ntwo\nthree\n");
-    CHECK(!agent_log_tail(path, 100, &out));
-    CHECK_STR(buf_str(&out), "one\ntwo\nthree\n");
-    buf_clear(&out);
-    CHECK(agent_log_tail(path, 12, &out));
-    CHECK_STR(buf_str(&out), "two\nthree\n");
-    buf_clear(&out);
+    CHECK(!reads(path, 100, "", "one\ntwo\nthree\n"));
+    CHECK(reads(path, 12, "", "two\nthree\n"));
     write_text(before, "minus\nzero\n"); /* the file was begun anew */
-    CHECK(agent_log_tail(path, 20, &out));
-    CHECK_STR(buf_str(&out), "zero\none\ntwo\nthree\n");
-    buf_clear(&out);
-    CHECK(!agent_log_tail(path, 1 << 30, &out));
-    CHECK_STR(buf_str(&out), "minus\nzero\none\ntwo\nthree\n");
-    buf_clear(&out);
-    CHECK(agent_log_tail(path, -5, &out));
-    CHECK_STR(buf_str(&out), "");
+    CHECK(reads(path, 20, "", "zero\none\ntwo\nthree\n"));
+    CHECK(!reads(path, 1 << 30, "", "minus\nzero\none\ntwo\nthree\n"));
+    CHECK(reads(path, -5, "", ""));
+}
+
+TEST(a_log_is_followed_through_the_change_of_its_file)
+{
+    _cleanup_free_ char *path = in_folder("a.log"), *before = in_folder("a.log.1");
+    char first[AGENT_LOG_POSITION_BYTES];
+    write_text(path, "one\ntwo\n");
+    CHECK(!reads(path, 100, "", "one\ntwo\n"));
+    snprintf(first, sizeof first, "%s", position);
+    CHECK(!reads(path, 100, first, ""));
+    CHECK_Z(position, first);
+    FILE *f = fopen(path, "a");
+    fprintf(f, "three\nfour\nfi");
+    fclose(f);
+    CHECK(!reads(path, 8, first, "three\n")); /* whole lines, and no more than asked for */
+    CHECK(!reads(path, 100, position, "four\n"));
+    CHECK_INT(rename(path, before), 0);
+    write_text(path, "six\n");
+    CHECK(!reads(path, 100, first, "three\nfour\nfisix\n"));
+    CHECK(!reads(path, 100, position, ""));
+    CHECK_INT(rename(path, before), 0);
+    write_text(path, "seven\n");
+    CHECK(!reads(path, 100, position, "seven\n"));
+    CHECK(reads(path, 100, first, "six\nseven\n")); /* its file is gone */
+    CHECK(reads(path, 100, "nonsense", "six\nseven\n"));
+    CHECK(reads(path, 100, "1:-5", "six\nseven\n"));
 }
 
 TEST(a_spawn_id_that_is_a_path_is_none)

@@ -287,7 +287,7 @@ static pid_t reuse(const struct process_id *gone)
     }
 }
 
-static void in_the_namespace(void)
+_noreturn_ static void in_the_namespace(void)
 {
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
         mount("proc", "/proc", "proc", 0, NULL) < 0)
