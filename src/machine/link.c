@@ -104,7 +104,7 @@ static void tell_outage(struct link *l, const struct caller_answer *answer)
     l->is_outage_told = true;
     bool is_for_people = answer->code != -ERR_NO_SERVER && !err_may_retry(answer->code);
     log_line(is_for_people ? LOG_ERROR : LOG_WARN, "link",
-             is_for_people ? "the server refuses this machine" : "no server", "error=%s agents=%s",
+             is_for_people ? "cannot register" : "no server", "error=%s agents=%s",
              log_quote(str_of(answer->err.message)), "\"keep running\"");
 }
 
@@ -179,11 +179,8 @@ static void poll_failed(struct link *l, const struct caller_answer *answer)
         return;
     }
     l->is_registered = false;
-    if (answer->code == -ERR_NOT_FOUND && !l->is_registering) { /* it has another store */
-        poll_next(l);
-        return;
-    }
-    tell_outage(l, answer);
+    if (answer->code != -ERR_NOT_FOUND || l->is_registering) /* else it has another store */
+        tell_outage(l, answer);
     lane_wait(l, &l->poll, poll_again);
 }
 

@@ -304,7 +304,7 @@ static void on_signal(void *ctx, int signo)
 {
     struct machine *m = ctx;
     if (signo == SIGCHLD) {
-        spawns_reap(m->spawns);
+        spawns_reap();
     } else if (signo == SIGUSR1) {
         log_info("machine", "stopping all agents", "count=%zu", spawns_count_live(m->spawns));
         if (m->link) /* else the server would have started anew what is stopped here */

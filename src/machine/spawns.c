@@ -145,6 +145,8 @@ static const char *reason_against(const struct json *command, const struct kind 
             .p;
     if (!kind_name_is_valid(json_get_text(command, "role")))
         return "the command names no valid role";
+    if (!json_get_text(command, "token").n)
+        return "the command has no token for it";
     if (json_get_int(command, "ttlMs", 0) <= 0)
         return "expired before it was delivered";
     return NULL;
@@ -234,9 +236,8 @@ void spawns_fact_gone(struct spawns *s, struct str spawn_id, bool is_last_word)
     spawn_forget_if_over(sp);
 }
 
-void spawns_reap(struct spawns *s)
+void spawns_reap(void)
 {
-    (void)s;
     spawn_reap_all();
 }
 

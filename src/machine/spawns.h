@@ -60,7 +60,7 @@ size_t spawns_count_live(const struct spawns *s);
 /* The server has taken a fact: if it was the last word, the spawn can be forgotten. */
 void spawns_fact_gone(struct spawns *s, struct str spawn_id, bool is_last_word);
 /* SIGCHLD. */
-void spawns_reap(struct spawns *s);
+void spawns_reap(void);
 
 void spawns_write_processes(const struct spawns *s, struct json_out *out, const char *key);
 void spawns_write_alive(const struct spawns *s, struct json_out *out, const char *key);

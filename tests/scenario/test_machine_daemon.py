@@ -365,8 +365,6 @@ def test_L57_down_stops_all_and_tells_before_it_ends(s):
         d.down()
         eq({x["spawnId"] for x in exits(s, c)}, {spawn for spawn, _ in found.values()}, "told")
         eq((d.outbox(), os.listdir(os.path.join(d.data, "spawns"))), ([], []), "what is left")
-        eq([x for x in s.call("command.list", conversation=c)["commands"]
-            if x["status"] == "delivered"], [], "starts that it took and will not do")
         d.start()  # they are wanted still
         for r in "abc":
             await_new(s, c, found[r][0], r)

@@ -30,7 +30,7 @@ class FakeServer:
         self.commands, self.facts, self.logs = [], [], []
         self.registers, self.reports = [], []
         self.refuse = {}   # method -> function of params that may raise Refusal
-        self.attempts = 0
+        self.attempts = self.polls = 0
         self.token = TOKEN
         self.listen()
 
@@ -80,6 +80,7 @@ class FakeServer:
 
     def machine_poll(self, params):
         self.alive = params["alive"]
+        self.polls += 1
 
         def is_old():  # its machine has been killed since
             return params["instance"] != self.registers[-1]["instance"]
@@ -208,10 +209,11 @@ def test_what_is_no_command_starts_nothing():
     with machine(fake) as d:
         fake.give(start("../../x"), start("a/b"), start(""), start("s1", role="../x"),
                   {"type": "run", "argv": ["touch", "/tmp/x"]}, {"nonsense": 1},
-                  start("s2", kind="other"))
+                  start("s2", kind="other"), start("s3", token=""))
         check("no kind 'other'" in fake.fact("start_failed", "s2")["error"], "an unknown kind")
         check("role" in fake.fact("start_failed", "s1")["error"], "a role that is a path")
-        eq({f["spawnId"] for f in fake.facts}, {"s1", "s2"}, "others are not even reported")
+        check("token" in fake.fact("start_failed", "s3")["error"], "a process could not speak")
+        eq({f["spawnId"] for f in fake.facts}, {"s1", "s2", "s3"}, "others are not even reported")
         eq(os.listdir(os.path.join(d.data, "spawns")), [], "folders")
 
 
@@ -303,7 +305,7 @@ def test_L78_without_a_server_it_neither_spins_nor_chatters():
         began = time.monotonic()
         wait_for(lambda: fake.attempts >= 8, "attempts")
         check(time.monotonic() - began > 1.0, "attempts in less than a second")
-        eq(d.log().count("refuses this machine"), 1, d.log())
+        eq(d.log().count("cannot register"), 1, d.log())
         eq(d.log().count("\n"), 2, d.log())
         d.set_token("another")
         wait_for(lambda: "link registered" in d.log(), "the new token")
@@ -330,6 +332,7 @@ def test_down_takes_no_more_commands():
     with machine(fake) as d:
         fake.give(start("s1"))
         fake.fact("spawned", "s1")
+        wait_for(lambda: fake.polls == 2, "the second poll")
         told = fake.machine_report
 
         def again(params):
@@ -338,6 +341,7 @@ def test_down_takes_no_more_commands():
         fake.machine_report = again
         d.down()
         eq([(f["fact"], f["spawnId"]) for f in fake.facts], [("spawned", "s1"), ("stopped", "s1")])
+        eq(fake.polls, 2, "polls: none was begun after it")
 
 
 if __name__ == "__main__":

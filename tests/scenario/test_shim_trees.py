@@ -43,4 +43,4 @@ def test_L51_P15_random_trees_leave_no_survivor():
 
 
 if __name__ == "__main__":
-    main(seconds=120)
+    main(seconds=240)

@@ -317,7 +317,6 @@ static void note_gone(void *ctx, struct str spawn_id, bool is_last_word)
 
 TEST(L57_a_rejected_fact_is_set_aside_and_leaves_with_the_others)
 {
-    _cleanup_(arena_release) struct arena a = ARENA_INIT;
     _cleanup_free_ char *path = in_folder("outbox.rejected");
     struct facts *f = open_facts();
     facts_on_gone(f, note_gone, NULL);
