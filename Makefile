@@ -46,8 +46,8 @@ tsan: build-tsan/build.ninja ## the threaded parts under ThreadSanitizer
 clang: build-clang/build.ninja ## builds with clang
 	@ninja -C build-clang
 
-bench: all ## durable appends next to Redis and PostgreSQL, memory, instructions
-	@ninja -C build bench-load
+bench: all ## appends, tasks, restarts and memory next to those of others; BENCH=--part=… for one
+	@ninja -C build bench-load bench-beacon
 	@python3 tests/bench/run.py $(BENCH)
 
 fuzz: ## each fuzzer for SECONDS_EACH (60)

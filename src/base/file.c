@@ -72,6 +72,8 @@ int file_replace(const char *path, struct str text, bool sync, struct err *err)
 
 int file_make_folder(const char *path, struct err *err)
 {
+    if (mkdir(path, 0700) == 0 || errno == EEXIST) /* as it nearly always is */
+        return 0;
     _cleanup_free_ char *part = mem_strdup(path);
     for (char *slash = part + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = '\0';

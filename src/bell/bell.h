@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -29,5 +30,8 @@ int bell_new(const char *fault, bell_heard_fn *heard, void *ctx, struct bell **r
              struct err *err);
 struct bell *bell_free(struct bell *b); /* NULL */
 
+/* Those who are to hear it are all in this process: they may be told before the commit, if what
+ * they do then goes into it, and their answers wait for it. */
+bool bell_is_here(const struct bell *b);
 /* After the commit. */
 void bell_ring(struct bell *b, int64_t key);

@@ -52,6 +52,11 @@ struct bell *bell_free(struct bell *b)
     return NULL;
 }
 
+bool bell_is_here(const struct bell *b)
+{
+    return b->fault == FAULT_NONE;
+}
+
 /* All that are due for another one, the newest first; those that had their ten are forgotten. */
 static void ring_again(struct bell *b)
 {

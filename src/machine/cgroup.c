@@ -5,16 +5,23 @@
  * delegated unit or a user's session has, and stays inside whatever limits the machine was given.
  * The memory controller is asked for, and is refused wherever the parent itself holds processes and
  * is not the root: then an out-of-memory kill looks like any other SIGKILL, which is said as such.
+ *
+ * An agent is born in its cgroup. Rejected: moving it there by a write to cgroup.procs, for which
+ * the kernel first waits until every processor has been through a quiet moment: 5 to 20 ms, more
+ * than all the rest of a restart.
  */
 #include "machine/cgroup.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -73,7 +80,7 @@ static char *place_of(const char *own, struct buf *mounts)
     return NULL;
 }
 
-/* Moving a process down needs the right to write to the group that it leaves. */
+/* Putting a process there needs the right to write to the group that it comes from. */
 static bool is_writable(const char *path)
 {
     _cleanup_free_ char *procs = mem_printf("%s/cgroup.procs", path);
@@ -120,10 +127,18 @@ int cgroup_make(const char *path, struct err *err)
     return 0;
 }
 
-int cgroup_open_procs(const char *path)
+int cgroup_open(const char *path)
 {
-    _cleanup_free_ char *procs = mem_printf("%s/cgroup.procs", path);
-    return open(procs, O_WRONLY | O_CLOEXEC);
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* glibc has no name for this, and what it keeps about the calling thread is the parent's in the
+ * child: no more than system calls, until exec. */
+pid_t cgroup_fork(int fd)
+{
+    struct clone_args args = {
+        .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)fd};
+    return (pid_t)syscall(SYS_clone3, &args, sizeof args);
 }
 
 bool cgroup_kill(const char *path)

@@ -6,12 +6,13 @@
  * the tree by walking it (tree.h). Version 1 is not used.
  *
  *     machine: cgroup_find(&parent), then order.cgroup = parent/reeve-<spawnId>
- *     shim:    cgroup_make(), the agent writes "0" to cgroup_open_procs() before exec,
- *              cgroup_kill(), cgroup_has_oom_kill(), cgroup_remove()
+ *     shim:    cgroup_make(), cgroup_fork(cgroup_open()), cgroup_kill(), cgroup_has_oom_kill(),
+ *              cgroup_remove()
  */
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -23,8 +24,10 @@ int cgroup_find_in(const char *cgroup_file, const char *mounts_file, char **ret)
 
 /* Makes it; one that is there is fine. */
 int cgroup_make(const char *path, struct err *err);
-/* A descriptor to write "0" to: who writes is in. -1 if it cannot be had. */
-int cgroup_open_procs(const char *path);
+/* A descriptor of it; -1 with errno if it cannot be had. */
+int cgroup_open(const char *path);
+/* fork(), with the child in it from the start. The child may only make system calls. */
+pid_t cgroup_fork(int fd);
 /* SIGKILL to all in it. False if this kernel cannot (before 5.14). */
 bool cgroup_kill(const char *path);
 bool cgroup_has_oom_kill(const char *path);

@@ -343,9 +343,9 @@ bool link_is_up(const struct link *l)
 
 void link_wake(struct link *l)
 {
-    caller_take(l->report.caller);
-    if (l->poll.caller)
+    if (l->poll.caller) /* first: what is to be started cannot wait, what can be forgotten can */
         caller_take(l->poll.caller);
+    caller_take(l->report.caller);
 }
 
 void link_end_polling(struct link *l)

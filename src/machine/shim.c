@@ -301,11 +301,11 @@ static void last_word(struct shim *s)
     output_finish(&s->out);
     output_finish(&s->err);
     sum_up(s);
-    if (s->cgroup)
-        cgroup_remove(s->cgroup);
     shim_log_say(&s->log, "spawn %s ended: %s", s->order.spawn_id, s->reason);
     write_ended(&s->again);
     tell_ended(s);
+    if (s->cgroup)
+        cgroup_remove(s->cgroup); /* somebody waits for the word, nobody for this */
 }
 
 /* ---- ending the tree ---- */
@@ -416,7 +416,7 @@ static int open_cgroup(struct shim *s)
     struct err err = ERR_INIT;
     if (!s->order.cgroup)
         return -1;
-    int fd = cgroup_make(s->order.cgroup, &err) == 0 ? cgroup_open_procs(s->order.cgroup) : -1;
+    int fd = cgroup_make(s->order.cgroup, &err) == 0 ? cgroup_open(s->order.cgroup) : -1;
     if (fd < 0)
         shim_log_say(&s->log, "not in a cgroup: %s", err.code ? err.message : strerror(errno));
     else

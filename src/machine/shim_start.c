@@ -21,10 +21,11 @@
 
 #include "base/macro.h"
 #include "base/mem.h"
+#include "machine/cgroup.h"
 
 enum { STATUS_CANNOT_START = 127 };
 
-enum step { STEP_CGROUP, STEP_PREPARE, STEP_FOLDER, STEP_PROGRAM };
+enum step { STEP_PREPARE, STEP_FOLDER, STEP_PROGRAM };
 
 struct failure {
     int step, error;
@@ -34,7 +35,7 @@ struct plan {
     const struct order *order;
     const char **env;
     pid_t parent;
-    int out[2], err[2], failure[2], cgroup_fd;
+    int out[2], err[2], failure[2];
 };
 
 /* ---- in the child: system calls only ---- */
@@ -74,8 +75,6 @@ _noreturn_ static void become(const struct plan *p)
         report(p, STEP_PREPARE);
         _exit(STATUS_CANNOT_START);
     }
-    if (p->cgroup_fd >= 0 && write(p->cgroup_fd, "0", 1) < 0)
-        report(p, STEP_CGROUP); /* and goes on */
     if (chdir(o->cwd) < 0) {
         report(p, STEP_FOLDER);
         _exit(STATUS_CANNOT_START);
@@ -137,17 +136,25 @@ static bool plan_open(struct plan *p)
     return pipe_to_us(p->out) == 0 && pipe_to_us(p->err) == 0 && pipe_to_us(p->failure) == 0;
 }
 
+/* Without its cgroup rather than not at all. */
+static pid_t fork_into(int cgroup_fd, int *ret_cgroup_errno)
+{
+    pid_t pid = cgroup_fd >= 0 ? cgroup_fork(cgroup_fd) : -1;
+    *ret_cgroup_errno = cgroup_fd >= 0 && pid < 0 ? errno : 0;
+    return pid >= 0 ? pid : fork();
+}
+
 int shim_start(const struct order *o, const char *variable, int cgroup_fd, struct shim_child *ret,
                struct err *err)
 {
+    int cgroup_errno = 0;
     struct plan p = {.order = o,
                      .env = environment(o, variable),
                      .parent = getpid(),
                      .out = {-1, -1},
                      .err = {-1, -1},
-                     .failure = {-1, -1},
-                     .cgroup_fd = cgroup_fd};
-    pid_t pid = plan_open(&p) ? fork() : -1;
+                     .failure = {-1, -1}};
+    pid_t pid = plan_open(&p) ? fork_into(cgroup_fd, &cgroup_errno) : -1;
     if (pid == 0)
         become(&p);
     if (pid < 0)
@@ -156,7 +163,8 @@ int shim_start(const struct order *o, const char *variable, int cgroup_fd, struc
         *ret = (struct shim_child){.pid = pid,
                                    .out_fd = TAKE_FD(p.out[0]),
                                    .err_fd = TAKE_FD(p.err[0]),
-                                   .failure_fd = TAKE_FD(p.failure[0])};
+                                   .failure_fd = TAKE_FD(p.failure[0]),
+                                   .cgroup_errno = cgroup_errno};
     plan_release(&p);
     return pid < 0 ? -ERR_IO : 0;
 }
@@ -174,9 +182,7 @@ static int explain(const struct failure *f, const struct order *o, struct err *e
 int shim_start_outcome(struct shim_child *c, const struct order *o, struct err *err)
 {
     struct failure f;
-    ssize_t n;
-    while ((n = read(c->failure_fd, &f, sizeof f)) == sizeof f && f.step == STEP_CGROUP)
-        c->cgroup_errno = f.error;
+    ssize_t n = read(c->failure_fd, &f, sizeof f);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 1;
     return n == sizeof f ? explain(&f, o, err) : 0;

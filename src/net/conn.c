@@ -74,6 +74,8 @@ static void unlink_conn(struct conn *c)
     for (struct conn **p = &n->flush; c->in_flush && *p; p = &(*p)->next_flush)
         if (*p == c) {
             *p = c->next_flush;
+            if (!*p)
+                n->flush_end = p;
             break;
         }
     n->stats.connections--;
@@ -122,8 +124,9 @@ void conn_out(struct conn *c, struct str bytes)
     atomic_fetch_add(&c->peer->queued_bytes, bytes.n);
     if (!c->in_flush) {
         c->in_flush = true;
-        c->next_flush = c->net->flush;
-        c->net->flush = c;
+        c->next_flush = NULL;
+        *c->net->flush_end = c;
+        c->net->flush_end = &c->next_flush;
     }
 }
 
@@ -230,6 +233,8 @@ void conn_flush_all(struct net *n)
     while (n->flush) {
         struct conn *c = n->flush;
         n->flush = c->next_flush;
+        if (!n->flush)
+            n->flush_end = &n->flush;
         c->in_flush = false;
         if (flush_out(c) && c->in.len)
             take_input(c); /* pipelined: the next request has arrived already */

@@ -73,7 +73,8 @@ struct net {
     struct tls *tls;
     struct net_handlers handlers;
     struct net_stats stats;
-    struct conn *conns, *flush;
+    struct conn *conns;
+    struct conn *flush, **flush_end; /* in the order in which they were answered */
     struct listener *listeners;
     bool shutting_down;
     char read_to[NET_READ_BYTES]; /* every read lands here: a buffer per read costs more than a copy

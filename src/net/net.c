@@ -208,6 +208,7 @@ struct net *net_new(struct loop *loop, const struct options *options, struct tls
     n->options = options;
     n->tls = tls;
     n->handlers = *handlers;
+    n->flush_end = &n->flush;
     loop_on_turn_end(loop, end_of_turn, n);
     return n;
 }

@@ -54,8 +54,10 @@ struct core {
     struct ladder *ladder;
     struct lifecycle *lifecycle;
     struct waits *waits;
-    struct bell *bell;       /* rings those who wait */
-    struct outbox *wait_out; /* where their answers go, while they are being looked at */
+    struct bell *bell;        /* rings those who wait */
+    struct outbox *wait_out;  /* where their answers go, while they are being looked at */
+    struct core_input *woken; /* those of them that this tick executes again */
+    bool is_waking;
     struct pulse pulse;
     struct pulse_finding found; /* by the pulse, not yet told */
     int64_t refusing_since_ms;  /* the store takes no writes; 0: it does */
@@ -177,6 +179,7 @@ static void finish_parked(struct core *c, struct parked *p, int code, const stru
                           struct outbox *out);
 
 static void execute_later(struct core *c, struct rpc_request *r);
+static void execute_at_once(struct core *c, struct rpc_request *r);
 
 static void wait_is_over(void *ctx, struct rpc_request *request, struct rpc_call *call, int code,
                          const struct err *err)
@@ -189,7 +192,10 @@ static void wait_is_over(void *ctx, struct rpc_request *request, struct rpc_call
         return;
     }
     rpc_call_again(request, call);
-    execute_later(c, request);
+    if (c->is_waking)
+        execute_at_once(c, request);
+    else
+        execute_later(c, request);
 }
 
 static void hear(void *ctx, int64_t key)
@@ -198,11 +204,11 @@ static void hear(void *ctx, int64_t key)
     waits_ring(c->waits, key);
 }
 
-/* What was asked for in this tick. */
+/* What was asked for in this tick, and was not heard in it. */
 static void ring(struct core *c)
 {
-    waits_committed(c->waits);
-    for (const struct touched *t = c->work.touched; t; t = t->next)
+    const struct touched *heard = waits_committed(c->waits);
+    for (const struct touched *t = c->work.touched; t != heard; t = t->next)
         bell_ring(c->bell, t->key);
 }
 
@@ -315,12 +321,24 @@ static void leave_for_later(struct core *c, struct core_input *in)
     c->later_last = in;
 }
 
-static void execute_later(struct core *c, struct rpc_request *r)
+static struct core_input *request_input(struct rpc_request *r)
 {
     struct core_input *in = core_input_new(CORE_REQUEST, r->peer);
     in->request = r;
-    leave_for_later(c, in);
+    return in;
+}
+
+static void execute_later(struct core *c, struct rpc_request *r)
+{
+    leave_for_later(c, request_input(r));
     c->wants_tick = true;
+}
+
+static void execute_at_once(struct core *c, struct rpc_request *r)
+{
+    struct core_input *in = request_input(r);
+    in->next = c->woken;
+    c->woken = in;
 }
 
 static struct json_out begin_result(const struct parked *p)
@@ -643,6 +661,29 @@ static void run_inputs(struct core *c, struct core_input **inputs, struct outbox
     }
 }
 
+/*
+ * Long polls that this tick has something for, if the bell is in this process: they hear it before
+ * the commit, and their answers wait for it like all others. From here on they are inputs of the
+ * tick like any other, and stand in front: they have waited longest, so they are answered first.
+ * While the store takes no writes nobody is woken before a commit has shown that it does again:
+ * what they wait for has not happened.
+ */
+static void run_woken(struct core *c, struct core_input **inputs, struct outbox *streams)
+{
+    if (c->refusing_since_ms || !bell_is_here(c->bell))
+        return;
+    c->is_waking = true;
+    waits_wake(c->waits, &c->work);
+    c->is_waking = false;
+    struct core_input *woken = c->woken, **end = &woken;
+    c->woken = NULL;
+    run_inputs(c, &woken, streams);
+    while (*end)
+        end = &(*end)->next;
+    *end = *inputs;
+    *inputs = woken;
+}
+
 /* The time of the next tick. A clock that is advanced by hand goes to each due time in turn. */
 static int64_t tick_time(const struct core *c)
 {
@@ -781,6 +822,7 @@ static int run_tick(struct core *c, struct core_input **inputs, bool with_what_i
     run_inputs(c, inputs, streams);
     if (with_what_is_due)
         run_ladder(c);
+    run_woken(c, inputs, streams);
     if (now_ms != before_ms && c->config.clock->manual)
         work_mark_written(&c->work);               /* the time reached is stored */
     if (!has_inputs || work_has_written(&c->work)) /* those who only read do not wait for a disk */

@@ -4,6 +4,8 @@
  * Entries are in chains by what they wait for (a map) and in one list of all, the newest first.
  * Those that are late are found by walking that list when the earliest of them is. The times at
  * which entries look by themselves are rounded, so that ten thousand of them cost few walks.
+ * work->touched is a list to which a tick adds at the front, so the part that was looked at already
+ * is its rest.
  */
 #include "server/waits.h"
 
@@ -19,7 +21,8 @@ struct wait {
     struct rpc_request *request;
     struct rpc_call *call;
     int64_t key, look_us;
-    bool is_new; /* of a tick that is not over */
+    bool is_new;     /* of a tick that is not over */
+    bool is_touched; /* and it was, in that tick */
     struct wait *same_key, *next, **at;
 };
 
@@ -30,6 +33,7 @@ struct waits {
     struct wait *all;
     size_t count;
     int64_t next_us, look_every_us;
+    const struct touched *heard; /* these, and all that stand behind, were looked at in this tick */
 };
 
 struct waits *waits_new(wait_over_fn *over, void *ctx, int64_t look_every_us)
@@ -104,13 +108,35 @@ static void end(struct waits *w, struct wait *e, int code, const struct err *err
     w->over(w->ctx, taken.request, taken.call, code, err);
 }
 
-void waits_committed(struct waits *w)
+/* Not those who came in this tick, since the calls before them in their batch are not true yet. */
+void waits_wake(struct waits *w, const struct work *work)
 {
-    for (struct wait *e = w->all; e && e->is_new; e = e->next) {
+    struct wait *e, *next;
+    for (const struct touched *t = work->touched; t != w->heard; t = t->next)
+        for (e = map_get(&w->by_key, t->key); e; e = next) {
+            next = e->same_key;
+            if (e->is_new)
+                e->is_touched = true;
+            else
+                end(w, e, 0, NULL);
+        }
+    w->heard = work->touched;
+}
+
+const struct touched *waits_committed(struct waits *w)
+{
+    const struct touched *heard = w->heard;
+    struct wait *next;
+    for (struct wait *e = w->all; e && e->is_new; e = next) {
+        next = e->next;
         e->is_new = false;
         e->request->kept =
             (size_t)(e->call - e->request->calls); /* what stands before it is true */
+        if (e->is_touched)
+            end(w, e, 0, NULL);
     }
+    w->heard = NULL;
+    return heard;
 }
 
 void waits_ring(struct waits *w, int64_t key)
@@ -128,6 +154,7 @@ void waits_lost(struct waits *w, const struct err *err)
         next = e->next;
         end(w, e, -err->code, err);
     }
+    w->heard = NULL;
 }
 
 void waits_time_out(struct waits *w, int64_t now_us)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """make bench: durable appends per second, side by side with Redis and PostgreSQL; heartbeats and
-tasks (work.py); and the ladder (ladder.py).
+tasks (work.py); the ladder (ladder.py); and supervised processes (supervise.py).
 
 One run starts private servers on loopback, all with their data in one folder on one file system,
 and lets the same load generator (load.c) append the same payload to each of them:
@@ -38,6 +38,7 @@ import tempfile
 import time
 
 import ladder
+import supervise
 import work
 from servers import Failure, Missing, Postgres, Redis, Reeve, clean_env, say
 
@@ -306,11 +307,13 @@ def print_head(args, folder):
 
 def read_args():
     p = argparse.ArgumentParser(
-        description="Durable appends, heartbeats and tasks, compared with others; the ladder.")
+        description="Durable appends, heartbeats, tasks and supervised processes, compared with"
+                    " others; the ladder.")
     p.add_argument("--reeve", default="build/reeve", help="server to measure (%(default)s)")
     p.add_argument("--load", default="build/bench-load", help="load generator (%(default)s)")
+    p.add_argument("--beacon", default="build/bench-beacon", help="supervised (%(default)s)")
     p.add_argument("--work", default="build/bench", help="where all data goes (%(default)s)")
-    p.add_argument("--part", choices=("appends", "work", "ladder"), help="only this one")
+    p.add_argument("--part", choices=PARTS, help="only this one")
     p.add_argument("--quick", action="store_true", help="smoke test of the bench, below 30 s")
     p.add_argument("--shared", action="store_true", help="all clients append to one stream")
     p.add_argument("--rounds", type=int)
@@ -321,6 +324,8 @@ def read_args():
     p.add_argument("--silent", type=int, help="conversations that fall due one by one")
     p.add_argument("--stampede", type=int, help="conversations that fall due at once")
     p.add_argument("--crowd", type=int, help="active conversations, of which few are due")
+    p.add_argument("--kills", type=int, help="processes to kill, of each supervisor")
+    p.add_argument("--processes", type=int, help="processes to supervise at once")
     args = p.parse_args()
     args.rounds = args.rounds or (1 if args.quick else 3)
     args.seconds = args.seconds or (0.25 if args.quick else 3.0)
@@ -332,10 +337,13 @@ def read_args():
     args.spread_ms = 1000 if args.quick else 10000
     args.stampede = args.stampede or (2000 if args.quick else 100000)
     args.crowd = args.crowd or (10000 if args.quick else 1000000)
-    for program in (args.reeve, args.load):
+    args.kills = args.kills or (2 if args.quick else 30)
+    args.processes = args.processes or (10 if args.quick else 100)
+    for name in ("reeve", "load", "beacon"):
+        program = os.path.abspath(getattr(args, name))
         if not os.access(program, os.X_OK):
             p.error(f"{program} is not there; build it first")
-    args.reeve, args.load = os.path.abspath(args.reeve), os.path.abspath(args.load)
+        setattr(args, name, program)
     return args
 
 
@@ -358,11 +366,14 @@ def measure_appends(bench):
     print(flush=True)
 
 
+PARTS = {"appends": measure_appends, "work": work.measure, "ladder": ladder.measure,
+         "supervise": supervise.measure}
+
+
 def measure(args, folder):
     bench = Bench(args, folder)
     print_head(args, folder)
-    parts = {"appends": measure_appends, "work": work.measure, "ladder": ladder.measure}
-    for name, part in parts.items():
+    for name, part in PARTS.items():
         if args.part in (None, name):
             part(bench)
     for failure in bench.failures:

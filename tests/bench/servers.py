@@ -29,7 +29,7 @@ def say(text):
 # ---- processes ----
 
 
-def guarded(argv, user=None):
+def guarded(argv, user=None, death_signal=signal.SIGTERM):
     """argv as another user, and such that it dies with this script, however that ends."""
     become = []
     if user:
@@ -38,7 +38,7 @@ def guarded(argv, user=None):
         if user:
             raise Missing("setpriv is not installed")
         return argv
-    return ["setpriv", "--pdeathsig", "TERM", *become, "--", *argv]
+    return ["setpriv", "--pdeathsig", death_signal.name[3:], *become, "--", *argv]
 
 
 def clean_env(**extra):
@@ -74,6 +74,7 @@ class Server:
         self.secret = ""
         self.address = None
         self.process = None
+        self.environment = {}
         os.mkdir(folder)
 
     def __enter__(self):
@@ -90,8 +91,9 @@ class Server:
     def spawn(self, argv, user=None, stdin=None):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                guarded(argv, user), stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-                stdout=log, stderr=log, env=clean_env(), start_new_session=True)
+                guarded(argv, user, self.stop_signal),
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, stdout=log, stderr=log,
+                env=clean_env(**self.environment), start_new_session=True)
         if stdin:
             with self.process.stdin as pipe:
                 pipe.write(stdin.encode())

@@ -1,6 +1,6 @@
 /*
  * test_core.c: the tick. What fails is undone in store and memory alike; what an append costs; what
- * one request may take; backups. Subscriptions have test_follow.c.
+ * one request may take; backups; long polls. Subscriptions have test_follow.c.
  */
 #include "tap.h"
 
@@ -401,7 +401,8 @@ TEST(old_keys_are_pruned_until_none_is_left)
     enum { KEYS = 500 };
     struct world *w = world_new();
     for (int i = 0; i < KEYS; i++)
-        ask(w, CALL("conversation.create", "{'agents':[],'idempotencyKey':'%d',"
+        ask(w,
+            CALL("conversation.create", "{'agents':[],'idempotencyKey':'%d',"
                                         "'runtime_controls':{'session_wall_clock_seconds':0}}"),
             i);
     tick(w);
@@ -585,5 +586,91 @@ TEST(a_tick_that_made_many_bytes_leaves_the_rest_to_the_next)
     } while (core_wants_tick(w->core));
     CHECK_INT(answers, ASKED);
     CHECK_INT(ticks, 2);
+    world_free(w);
+}
+
+/* ---- long polls ---- */
+
+#define WAIT CALL("task.wait", "{'conversation':1,'role':'a','connectionId':'c','timeoutMs':60000}")
+#define GIVE CALL("task.create", "{'conversation':1,'role':'a','content':'x'}")
+
+static struct world *world_with_listener(void)
+{
+    struct world *w = world_new();
+    create(w, 1);
+    ask(w, CALL("participant.join", "{'conversation':1,'role':'a','connectionId':'c'}"));
+    tick(w);
+    take_ok(w);
+    return w;
+}
+
+static void wait_for_task(struct world *w)
+{
+    ask_other(w, WAIT);
+    tick(w);
+    check_nothing_left(w);
+}
+
+static void take_task(struct world *w)
+{
+    struct reply r = take(w);
+    CHECK_STR(string_at(r.json, "result.status"), "task");
+    done(&r);
+}
+
+TEST(who_waits_is_answered_with_the_commit_of_what_it_waits_for)
+{
+    struct world *w = world_with_listener();
+    wait_for_task(w);
+    ask(w, GIVE);
+    tick(w);
+    take_task(w); /* first, it has waited longest */
+    CHECK_INT(take_int(w, "result.task.task"), 1);
+    check_nothing_left(w);
+    CHECK(!core_wants_tick(w->core));
+    world_free(w);
+}
+
+/* What stands before a call in its batch is true only after the commit. */
+TEST(who_began_to_wait_in_the_same_tick_is_answered_by_the_next)
+{
+    struct world *w = world_with_listener();
+    ask_other(w, WAIT);
+    ask(w, GIVE);
+    tick(w);
+    CHECK_INT(take_int(w, "result.task.task"), 1);
+    check_nothing_left(w);
+    CHECK(core_wants_tick(w->core));
+    tick(w);
+    take_task(w);
+    check_nothing_left(w);
+    world_free(w);
+}
+
+TEST(who_waits_for_what_was_lost_is_told_so_once_and_then_left_alone)
+{
+    struct world *w = world_with_listener();
+    wait_for_task(w);
+    fill_disk(w);
+    ask(w, GIVE);
+    tick(w);
+    take_error(w, "UNAVAILABLE");
+    take_error(w, "UNAVAILABLE");
+    check_nothing_left(w);
+
+    wait_for_task(w);
+    ask(w, GIVE); /* it is known by now that nothing is stored */
+    tick(w);
+    take_error(w, "UNAVAILABLE");
+    check_nothing_left(w);
+
+    free_disk(w);
+    pass_pause();
+    ask(w, GIVE);
+    tick(w);
+    CHECK_INT(take_int(w, "result.task.task"), 1);
+    settle(w);
+    take_task(w);
+    check_nothing_left(w);
     world_free(w);
 }

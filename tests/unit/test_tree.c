@@ -415,24 +415,21 @@ TEST(an_out_of_memory_kill_is_read_from_the_cgroup)
 TEST(a_real_cgroup_is_made_killed_and_removed)
 {
     _cleanup_free_ char *parent = NULL;
-    int fds[2];
     if (cgroup_find(&parent) < 0)
         tap_skip("no cgroup of version 2 can be made here");
     _cleanup_free_ char *path = mem_printf("%s/reeve-unit-%d", parent, (int)getpid());
     _cleanup_free_ char *inner = mem_printf("%s/inner", path);
-    CHECK_INT(pipe(fds), 0);
     CHECK_INT(cgroup_make(path, NULL), 0);
     CHECK_INT(cgroup_make(inner, NULL), 0);
-    int fd = cgroup_open_procs(path);
+    int fd = cgroup_open(path);
     CHECK(fd >= 0);
-    pid_t pid = fork();
+    pid_t pid = cgroup_fork(fd);
+    CHECK(pid >= 0);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        CHECK_INT(write(fd, "0", 1), 1);
-        speak(fds[1]);
         wait_for_ever();
     }
-    hear(fds[0], 1);
+    close(fd);
     bool can_kill = cgroup_kill(path);
     if (!can_kill)
         kill(pid, SIGKILL);
