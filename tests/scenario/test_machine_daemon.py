@@ -43,7 +43,7 @@ def test_start_stop_and_restart_by_people(s):
         check(not is_alive(pid), "the old one is dead before the new one begins")
         ask(s, "stop", c)
         await_view(s, c, "stopped")
-        eq((d.spawns(), d.outbox()), ({}, []), "what is left of it")
+        wait_for(lambda: (d.spawns(), d.outbox()) == ({}, []), "nothing is left of it")
         ask(s, "start", c)
         await_new(s, c, other)
         eq([x["expected"] for x in exits(s, c)], [True, True], "ends that somebody asked for")

@@ -108,6 +108,7 @@ TEST(a_call_that_never_times_out_does_not_save_its_task_from_the_reap)
 TEST(a_result_that_cannot_be_put_back_stands_alone)
 {
     struct world *w = world_suspended(3);
+    w->options.value[OPT_worker_watchdog_interval_seconds] = 5; /* a resume is lent for 10 s */
     for (int t = 1; t <= 3; t++) {
         OK(w, REPORT, t, "x");
         OK(w, RESUME, t);
