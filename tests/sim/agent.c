@@ -106,8 +106,8 @@ static struct ask *note(struct sim *s, struct worker *w, struct ask *a)
     return a;
 }
 
-#define ASK(s, w, arg, method, ...)                                                          \
-    note((s), (w),                                                                           \
+#define ASK(s, w, arg, method, ...)                                                            \
+    note((s), (w),                                                                             \
          sim_ask((s), is_process((s), (w)) ? ACTOR_PROCESS : ACTOR_AGENT, number_of((s), (w)), \
                  &(const struct grant){0}, (arg), (method), __VA_ARGS__))
 
@@ -183,10 +183,10 @@ static void beat(struct sim *s, struct worker *w, uint32_t arg)
     if (w->task)
         snprintf(work, sizeof work, ",'task':%lld,'epoch':%lld%s", (long long)w->task,
                  (long long)w->epoch, arg % 4 == 0 ? ",'progress':1" : "");
-    struct ask *a =
-        ask(s, w,
-            ASK(s, w, arg, ASK_HEARTBEAT, "{'conversation':%lld,'role':'r%d','connectionId':'%s'%s}",
-                (long long)w->conversation, w->role, w->connection, work));
+    struct ask *a = ask(s, w,
+                        ASK(s, w, arg, ASK_HEARTBEAT,
+                            "{'conversation':%lld,'role':'r%d','connectionId':'%s'%s}",
+                            (long long)w->conversation, w->role, w->connection, work));
     a->task = w->task;
     a->epoch = w->task ? w->epoch : -1;
 }
@@ -196,11 +196,11 @@ static void wait_for_work(struct sim *s, struct worker *w, uint32_t arg)
     if (!may_act(s, w))
         return;
     int64_t timeout_ms = arg % 5 == 0 ? 0 : arg % 30000;
-    struct ask *a = ask(s, w,
-                        ASK(s, w, arg, ASK_WAIT,
-                            "{'conversation':%lld,'role':'r%d','connectionId':'%s','timeoutMs':%lld}",
-                            (long long)w->conversation, w->role, w->connection,
-                            (long long)timeout_ms));
+    struct ask *a =
+        ask(s, w,
+            ASK(s, w, arg, ASK_WAIT,
+                "{'conversation':%lld,'role':'r%d','connectionId':'%s','timeoutMs':%lld}",
+                (long long)w->conversation, w->role, w->connection, (long long)timeout_ms));
     w->poll = a->id;
 }
 
@@ -300,8 +300,8 @@ static void say(struct sim *s, struct worker *w, uint32_t arg)
 /* With an epoch it never had, or no longer has. */
 static void lie(struct sim *s, struct worker *w, uint32_t arg)
 {
-    static const enum ask_method methods[] = {ASK_START, ASK_PROGRESS, ASK_COMPLETE,
-                                              ASK_FAIL,  ASK_RESUME};
+    static const enum ask_method methods[] = {ASK_START, ASK_PROGRESS, ASK_COMPLETE, ASK_FAIL,
+                                              ASK_RESUME};
     enum ask_method method = methods[arg % ARRAY_LEN(methods)];
     if (!may_act(s, w) || s->fleet.task_count == 0)
         return;
@@ -338,11 +338,12 @@ static void die(struct sim *s, struct worker *w, uint32_t arg)
 }
 
 /* X(verb, function): of agents and processes alike. */
-#define WORKER_VERBS(X)                                                                     \
-    X(find, find_place) X(join, join) X(leave, leave) X(beat, beat) X(wait, wait_for_work)  \
-    X(claim, claim) X(start, start) X(progress, progress) X(suspend, suspend)               \
-    X(resume, resume) X(apply, apply) X(complete, complete) X(fail, fail) X(say, say)       \
-    X(lie, lie) X(again, again) X(hang, hang) X(wake, wake) X(die, die)
+#define WORKER_VERBS(X)                                                                 \
+    X(find, find_place)                                                                 \
+    X(join, join) X(leave, leave) X(beat, beat) X(wait, wait_for_work) X(claim, claim)  \
+        X(start, start) X(progress, progress) X(suspend, suspend) X(resume, resume)     \
+            X(apply, apply) X(complete, complete) X(fail, fail) X(say, say) X(lie, lie) \
+                X(again, again) X(hang, hang) X(wake, wake) X(die, die)
 
 enum {
 #define X(verb, fn) V_##verb,
@@ -350,14 +351,14 @@ enum {
 #undef X
 };
 
-#define X(verb, fn)                                                   \
-    static void by_agent_##verb(struct sim *s, int who, uint32_t arg)    \
-    {                                                                 \
-        fn(s, worker_agent(s, who), arg);                             \
-    }                                                                 \
-    static void by_process_##verb(struct sim *s, int who, uint32_t arg)  \
-    {                                                                 \
-        fn(s, worker_process(s, who), arg);                           \
+#define X(verb, fn)                                                     \
+    static void by_agent_##verb(struct sim *s, int who, uint32_t arg)   \
+    {                                                                   \
+        fn(s, worker_agent(s, who), arg);                               \
+    }                                                                   \
+    static void by_process_##verb(struct sim *s, int who, uint32_t arg) \
+    {                                                                   \
+        fn(s, worker_process(s, who), arg);                             \
     }
 WORKER_VERBS(X)
 #undef X
@@ -366,13 +367,13 @@ static const struct verb agent_verbs[] = {
 #define X(verb, fn) {#verb, by_agent_##verb},
     WORKER_VERBS(X)
 #undef X
-    {NULL, NULL}};
+        {NULL, NULL}};
 
 static const struct verb process_verbs[] = {
 #define X(verb, fn) {#verb, by_process_##verb},
     WORKER_VERBS(X)
 #undef X
-    {NULL, NULL}};
+        {NULL, NULL}};
 
 /* ---- choosing ---- */
 
@@ -427,7 +428,8 @@ static int choose_fault(const struct sim *s, uint64_t *random)
 static int choose(struct sim *s, struct worker *w, uint64_t *random, int64_t *ret_pause_ms)
 {
     int64_t beat_ms = option_get(&s->swarm.options, liveness, heartbeat_seconds) * 1000;
-    *ret_pause_ms = sim_between(random, 1, s->is_settling ? beat_ms : 2 * s->swarm.pace_ms);
+    *ret_pause_ms = s->is_settling ? sim_between(random, beat_ms / 2, beat_ms)
+                                   : sim_between(random, 1, 2 * s->swarm.pace_ms);
     if (!w->is_alive || !w->conversation) {
         if (is_process(s, w))
             *ret_pause_ms = INT64_MAX / 4; /* until it is started */

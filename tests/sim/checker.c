@@ -86,7 +86,8 @@ static void p10_every_end_leaves_something(struct sim *s, const struct told *e)
 static void p13_moves_have_reasons(struct sim *s, const struct told *e)
 {
     bool is_forced = strcmp(e->kind, "agent.force_terminated") == 0;
-    bool is_rule = strncmp(e->kind, "watch.task.", 11) == 0 || strncmp(e->kind, "watch.tool.", 11) == 0 ||
+    bool is_rule = strncmp(e->kind, "watch.task.", 11) == 0 ||
+                   strncmp(e->kind, "watch.tool.", 11) == 0 ||
                    strcmp(e->kind, "watch.participant.expire") == 0;
     if (is_forced)
         known_task(s->checker, params_int(e->data, "task", 0))->forced_in = (int64_t)s->ticks;
@@ -136,6 +137,12 @@ static void p1_who_beats_is_there(struct sim *s, const struct told *e)
         sim_fail(s, unwatched_ms(&s->checker->truth, k->beat_ms, e->ts_ms) ? "P16" : "P1",
                  "%lld:r%d was heard %lld ms ago and is expired; its lease is %lld ms",
                  (long long)conversation, role, (long long)watched_ms, (long long)ttl_ms);
+    read_gaps(s);
+    int64_t due = due_ms(s->checker, later_ms(k->beat_ms, k->granted_ms), ttl_ms);
+    bool is_excused = s->disk_is_bad || due <= s->checker->refused_until_ms + 2000;
+    if (k->is_listening && e->ts_ms > due + 1000 && !is_excused)
+        sim_fail(s, "P2", "%lld:r%d is expired at %lld; it was due at %lld",
+                 (long long)conversation, role, (long long)e->ts_ms, (long long)due);
     k->is_listening = false;
     k->unlistened_ms = e->ts_ms;
 }
@@ -279,7 +286,7 @@ static void read_new_commands(struct sim *s)
 static bool has_effect(const struct sim *s, const struct ask *a)
 {
     const struct ask *root = s->asks[a->repeats ? a->repeats : a->id];
-    return !a->is_keyed || !root->is_ok || root == a;
+    return !a->is_keyed || !root->is_ok;
 }
 
 static void p12_what_it_says_is_stored(struct sim *s, const struct ask *a,
@@ -311,14 +318,23 @@ static void p12_what_it_says_is_stored(struct sim *s, const struct ask *a,
                  (long long)number, status, (long long)epoch);
 }
 
+/* A message that hands out work tells how that stands, each time (DX1): the receipt before it, and
+ * which task it is, do not change. */
+static bool is_same_answer(const struct ask *a, struct str now, struct str first)
+{
+    const char *status = memmem(first.p, first.n, "\"status\":", 9);
+    size_t same = a->method == ASK_SAY && status ? (size_t)(status - first.p) : 0;
+    return same ? now.n > same && memcmp(now.p, first.p, same) == 0 : str_eq(now, first);
+}
+
 /* The same request with the same key: one answer. */
 static void p19_a_repeat_changes_nothing(struct sim *s, struct ask *a, const struct json *result,
                                          struct str error)
 {
     struct ask *root = s->asks[a->repeats ? a->repeats : a->id];
     bool is_for_ever = a->method == ASK_SAY || a->method == ASK_TRACE;
-    if (!a->is_keyed || (!is_for_ever && sim_server_ms(s) - root->answered_ms > KEYS_KEPT_MS &&
-                         root->is_ok))
+    if (!a->is_keyed ||
+        (!is_for_ever && sim_server_ms(s) - root->answered_ms > KEYS_KEPT_MS && root->is_ok))
         return;
     if (!result) {
         bool may_be = str_is(error, "UNAVAILABLE") || str_is(error, "UNAUTHENTICATED") ||
@@ -328,7 +344,7 @@ static void p19_a_repeat_changes_nothing(struct sim *s, struct ask *a, const str
                      a->params, STR_ARG(error));
         return;
     }
-    if (root->is_ok && !str_is(result->span, root->answer))
+    if (root->is_ok && !is_same_answer(a, result->span, str_of(root->answer)))
         sim_fail(s, "P19", "%s %s: first %.150s, then %.*s", ask_names[a->method], a->params,
                  root->answer, (int)MIN(result->span.n, (size_t)150), result->span.p);
     if (!root->is_ok) {
@@ -339,8 +355,7 @@ static void p19_a_repeat_changes_nothing(struct sim *s, struct ask *a, const str
 }
 
 /* A write with an epoch that was over before this tick has no effect, and is told so. */
-static void p8_old_epochs_are_refused(struct sim *s, const struct ask *a,
-                                      const struct json *result)
+static void p8_old_epochs_are_refused(struct sim *s, const struct ask *a, const struct json *result)
 {
     if (!a->task || a->epoch < 0 || !result || !has_effect(s, a))
         return;
@@ -352,7 +367,8 @@ static void p8_old_epochs_are_refused(struct sim *s, const struct ask *a,
                  (long long)t->epoch);
 }
 
-/* Where the machine can be reached, work is handed to another only after the old process is dead. */
+/* Where the machine can be reached, work is handed to another only after the old process is dead.
+ */
 static void p21_one_worker(struct sim *s, const struct ask *a, const struct json *result)
 {
     const struct json *task = json_get(result, "task");
@@ -384,6 +400,15 @@ static void beat(struct sim *s, const struct ask *a)
     snprintf(k->connection, sizeof k->connection, "%s", a->connection);
 }
 
+/* A process that speaks is one, whether its machine has said so or not. */
+static void note_seen(struct sim *s, const struct worker *w)
+{
+    struct host *h = &s->fleet.hosts[w->machine];
+    for (size_t i = 0; i < h->known_count; i++)
+        if (strcmp(h->known[i].spawn, w->spawn) == 0 && !h->known[i].polled_ms)
+            h->known[i].polled_ms = 1;
+}
+
 static void note_listener(struct sim *s, const struct ask *a, const struct json *result)
 {
     struct known_agent *k;
@@ -393,6 +418,8 @@ static void note_listener(struct sim *s, const struct ask *a, const struct json 
     switch (a->method) {
     case ASK_JOIN:
         beat(s, a);
+        if (a->kind == ACTOR_PROCESS)
+            note_seen(s, &s->fleet.workers[SIM_ACTORS_MAX + a->who]);
         break;
     case ASK_HEARTBEAT:
         if (str_is(params_str(result, "status"), "ok"))
@@ -460,6 +487,11 @@ static void note_made(struct sim *s, const struct ask *a, const struct json *res
                                              .last_event = a->after};
 }
 
+static bool is_inventory(const struct ask *a)
+{
+    return a->method == ASK_POLL || a->method == ASK_REGISTER;
+}
+
 /* Those it named are alive; what they have claimed has a worker. */
 static void note_poll(struct sim *s, const struct ask *a)
 {
@@ -475,7 +507,7 @@ static void check_success(struct sim *s, struct ask *a, const struct json *resul
     p8_old_epochs_are_refused(s, a, result);
     if (a->method == ASK_CLAIM)
         p21_one_worker(s, a, result);
-    if (a->method == ASK_POLL && a->taken_in == s->ticks)
+    if (is_inventory(a) && a->taken_in == s->ticks)
         note_poll(s, a);
     note_listener(s, a, result);
     note_worker(s, a, result);
@@ -557,7 +589,7 @@ static void note_parked(struct sim *s)
 {
     for (size_t i = s->first_on_its_way; i < s->ask_count; i++) {
         const struct ask *a = s->asks[i];
-        if (a->method == ASK_POLL && a->taken_in == s->ticks)
+        if (is_inventory(a) && a->taken_in == s->ticks)
             note_poll(s, a);
         if (a->method == ASK_WAIT && a->state == ASK_TAKEN && a->taken_in == s->ticks &&
             !s->checker->commit_failed)

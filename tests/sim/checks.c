@@ -14,12 +14,11 @@
 #include "sim/model.h"
 #include "sim/world.h"
 
-enum { LATE_MS = 1000, LOOK_AT_ALL_EVERY = 24 };
+enum { LATE_MS = 1000, REST_EVERY_MS = 2500, LOOK_AT_ALL_EVERY = 16 };
 
 /* ---- time ---- */
 
-/* When `limit` of watched time has passed since `since`. */
-static int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms)
+int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms)
 {
     const struct gaps *g = &c->recorded;
     int64_t due = since_ms + limit_ms + 1;
@@ -34,7 +33,7 @@ static bool is_late(const struct sim *s, int64_t due)
     return sim_server_ms(s) > due + LATE_MS;
 }
 
-static void read_gaps(struct sim *s)
+void read_gaps(struct sim *s)
 {
     struct gaps *g = &s->checker->recorded;
     sqlite3_stmt *q = look_at(s, LOOK_GAPS);
@@ -70,7 +69,8 @@ static void p2_leases_run_out(struct sim *s)
         int role = role_number(look_text(q, 1));
         struct known_agent *k = known_agent(s->checker, look_int(q, 0), role);
         if (is_late(s, due_ms(s->checker, later_ms(k->beat_ms, k->granted_ms), ttl_ms)))
-            sim_fail(s, "P2", "%lld:r%d was last heard at %lld and still counts as connected at %lld",
+            sim_fail(s, "P2",
+                     "%lld:r%d was last heard at %lld and still counts as connected at %lld",
                      (long long)look_int(q, 0), role, (long long)k->beat_ms,
                      (long long)sim_server_ms(s));
     }
@@ -132,23 +132,25 @@ static void p3_stuck_work_is_recovered(struct sim *s, const struct open_task *t)
     const struct checker *c = s->checker;
     const struct options *o = &s->swarm.options;
     const struct known_task *k = known_task(s->checker, t->task);
-    int64_t lease_over = later_ms(due_ms(c, k->beat_ms, t->lease_ms),
-                             due_ms(c, polled_ms(s, t->spawn),
-                                    limit_ms(option_get(o, machine, ttl_seconds))));
+    int64_t lease_over =
+        later_ms(due_ms(c, k->beat_ms, t->lease_ms),
+                 due_ms(c, polled_ms(s, t->spawn), limit_ms(option_get(o, machine, ttl_seconds))));
     if (strcmp(t->status, "acknowledged") == 0)
         must_not_be_late(
             s, "P3", t, "task.acknowledged",
-            later_ms(lease_over, due_ms(c, t->acknowledged_ms,
-                                   limit_ms(option_get(o, liveness, acknowledged_timeout_seconds)))));
+            later_ms(lease_over,
+                     due_ms(c, t->acknowledged_ms,
+                            limit_ms(option_get(o, liveness, acknowledged_timeout_seconds)))));
     if (strcmp(t->status, "in_progress") == 0)
         must_not_be_late(s, "P3", t, "task.orphaned", lease_over);
     const struct known_agent *a = known_agent(s->checker, t->conversation, t->role);
     if (strcmp(t->status, "pending") == 0 && t->is_managed && !t->is_attended &&
         strcmp(t->desired, "stopped") != 0)
-        must_not_be_late(s, "P3", t, "task.unattended",
-                         later_ms(a->unlistened_ms,
-                             due_ms(c, later_ms(t->pending_ms, t->restarted_ms),
-                                    limit_ms(option_get(o, liveness, pending_timeout_seconds)))));
+        must_not_be_late(
+            s, "P3", t, "task.unattended",
+            later_ms(a->unlistened_ms,
+                     due_ms(c, later_ms(t->pending_ms, t->restarted_ms),
+                            limit_ms(option_get(o, liveness, pending_timeout_seconds)))));
 }
 
 /* Every rung of the ladder that ends it. */
@@ -156,20 +158,21 @@ static void p9_work_ends(struct sim *s, const struct open_task *t)
 {
     const struct checker *c = s->checker;
     const struct options *o = &s->swarm.options;
-    bool is_waiting =
-        strcmp(t->status, "pending") == 0 || strcmp(t->status, "acknowledged") == 0;
+    bool is_waiting = strcmp(t->status, "pending") == 0 || strcmp(t->status, "acknowledged") == 0;
     if (strcmp(t->status, "queued") == 0)
         return;
     must_not_be_late(s, "P9", t, "task.max_seconds",
-                     later_ms(t->dispatched_ms, t->window_ms) + limit_ms(option_get(o, task, max_seconds)) + 1);
+                     later_ms(t->dispatched_ms, t->window_ms) +
+                         limit_ms(option_get(o, task, max_seconds)) + 1);
     if (is_waiting)
         must_not_be_late(s, "P9", t, "dispatch.reap",
                          due_ms(c, later_ms(t->pending_ms, t->acknowledged_ms),
                                 limit_ms(option_get(o, pmo, dispatched_timeout_seconds))));
     if (strcmp(t->status, "in_progress") == 0) /* a start gives back a minute that was not stored */
-        must_not_be_late(s, "P9", t, "running.reap",
-                         due_ms(c, later_ms(t->progress_ms + 60000, known_task(s->checker, t->task)->beat_ms),
-                                limit_ms(option_get(o, pmo, active_reap_seconds))));
+        must_not_be_late(
+            s, "P9", t, "running.reap",
+            due_ms(c, later_ms(t->progress_ms + 60000, known_task(s->checker, t->task)->beat_ms),
+                   limit_ms(option_get(o, pmo, active_reap_seconds))));
 }
 
 static void look_at_open_tasks(struct sim *s)
@@ -188,10 +191,9 @@ static void look_at_open_tasks(struct sim *s)
 
 static void p20_budgets_fire_in_time(struct sim *s, sqlite3_stmt *q)
 {
-    int64_t budget_ms =
-        1000 * (look_is_null(q, 4)
-                    ? option_get(&s->swarm.options, runtime_controls, session_wall_clock_seconds)
-                    : look_int(q, 4));
+    int64_t budget_ms = 1000 * (look_is_null(q, 4) ? option_get(&s->swarm.options, runtime_controls,
+                                                                session_wall_clock_seconds)
+                                                   : look_int(q, 4));
     int64_t due = look_int(q, 3) + budget_ms + 1;
     if (budget_ms && is_late(s, due))
         sim_fail(s, "P20", "conversation %lld is active at %lld; its window ended at %lld",
@@ -258,11 +260,14 @@ static void heads_and_tasks_agree(struct sim *s, sqlite3_stmt *q)
 static void p22_views_are_observed(struct sim *s, sqlite3_stmt *q)
 {
     const char *view = look_text(q, 3), *process = look_text(q, 6);
-    bool is_managed = !look_is_null(q, 8), is_seen = look_int(q, 14), is_listening = look_int(q, 5);
+    bool is_managed = !look_is_null(q, 8),
+         is_seen = look_int(q, 14) || polled_ms(s, look_text(q, 7)) > 0,
+         is_listening = look_int(q, 5);
     bool is_wrong =
         (strcmp(view, "running") == 0 && (!is_managed || !is_seen)) ||
         (strcmp(view, "waiting") == 0 && !is_listening) ||
-        (strcmp(view, "stopped") == 0 && (is_listening || (is_seen && strcmp(process, "none") == 0))) ||
+        (strcmp(view, "stopped") == 0 &&
+         (is_listening || (is_seen && strcmp(process, "none") == 0))) ||
         ((strcmp(view, "working") == 0 || strcmp(view, "suspended") == 0) && !look_int(q, 12)) ||
         (strcmp(view, "breaker_open") == 0 && !look_int(q, 9));
     if (is_wrong)
@@ -336,7 +341,8 @@ static void p4_one_start(struct sim *s)
 {
     sqlite3_stmt *q = look_at(s, LOOK_TWO_STARTS);
     while (look_next(s, q))
-        sim_fail(s, "P4", "%lld:%s has two open starts", (long long)look_int(q, 0), look_text(q, 1));
+        sim_fail(s, "P4", "%lld:%s has two open starts", (long long)look_int(q, 0),
+                 look_text(q, 1));
 }
 
 static void p19_one_effect(struct sim *s)
@@ -376,7 +382,7 @@ static bool is_excused(const struct sim *s)
 void checker_at_rest(struct sim *s)
 {
     struct checker *c = s->checker;
-    if (is_excused(s) || sim_server_ms(s) == c->rested_ms)
+    if (is_excused(s) || llabs(sim_server_ms(s) - c->rested_ms) < REST_EVERY_MS)
         return;
     c->rested_ms = sim_server_ms(s);
     read_gaps(s);
@@ -384,9 +390,10 @@ void checker_at_rest(struct sim *s)
     p2_leases_run_out(s);
     look_at_open_tasks(s);
     look_at_conversations(s);
-    p18_nothing_is_stranded(s);
-    if (c->rests++ % LOOK_AT_ALL_EVERY == 0)
+    if (c->rests++ % LOOK_AT_ALL_EVERY == 0) {
+        p18_nothing_is_stranded(s);
         checker_look_at_all(s);
+    }
 }
 
 /* ---- the end of it ---- */
@@ -422,8 +429,8 @@ static const char *find_orphan(struct sim *s)
     const char *found = NULL;
     sqlite3_stmt *q = look_at(s, LOOK_AGENTS);
     while (look_next(s, q)) {
-        bool is_wanted = strcmp(look_text(q, 11), "active") == 0 &&
-                         strcmp(look_text(q, 2), "stopped") != 0;
+        bool is_wanted =
+            strcmp(look_text(q, 11), "active") == 0 && strcmp(look_text(q, 2), "stopped") != 0;
         for (int i = 0; !is_wanted && i < s->swarm.processes; i++) {
             const struct worker *w = &s->fleet.workers[SIM_ACTORS_MAX + i];
             if (!w->is_alive || w->conversation != look_int(q, 0) ||

@@ -43,9 +43,10 @@ static void trace(struct sim *s, int who, uint32_t arg)
     int64_t c = conversation_by(s, arg);
     if (c)
         note(s, who,
-             sim_ask(s, ACTOR_CLIENT, who, &sim_operator, arg, ASK_TRACE,
-                     "{'conversation':%lld,'agentId':'client%d','payload':{'type':'thought','n':%u}}",
-                     (long long)c, who, arg % 10),
+             sim_ask(
+                 s, ACTOR_CLIENT, who, &sim_operator, arg, ASK_TRACE,
+                 "{'conversation':%lld,'agentId':'client%d','payload':{'type':'thought','n':%u}}",
+                 (long long)c, who, arg % 10),
              c);
 }
 
@@ -78,9 +79,9 @@ static void follow(struct sim *s, int who, uint32_t arg)
 }
 
 enum { V_SAY, V_TRACE, V_WORK, V_AGAIN, V_FOLLOW };
-static const struct verb verbs[] = {[V_SAY] = {"say", say},          [V_TRACE] = {"trace", trace},
-                                    [V_WORK] = {"work", give_work},  [V_AGAIN] = {"again", again},
-                                    [V_FOLLOW] = {"follow", follow}, {NULL, NULL}};
+static const struct verb verbs[] = {
+    [V_SAY] = {"say", say},       [V_TRACE] = {"trace", trace},    [V_WORK] = {"work", give_work},
+    [V_AGAIN] = {"again", again}, [V_FOLLOW] = {"follow", follow}, {NULL, NULL}};
 
 static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_ms)
 {

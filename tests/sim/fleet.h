@@ -78,7 +78,8 @@ struct host {
     bool is_up, is_registered;
     unsigned instance, boot;
     int64_t cut_until_ms; /* nobody hears it, and it hears nobody */
-    int64_t poll, report;
+    int64_t poll;
+    int64_t last_arrival_ms; /* what it says keeps its order: one caller, one connection */
     struct order orders[SIM_ORDERS_MAX];
     int order_count;
     struct fact facts[SIM_FACTS_MAX];

@@ -277,8 +277,8 @@ static void reboot(struct sim *s, int who, uint32_t arg)
 {
     struct host *h = host(s, who);
     for (size_t i = 0; i < h->known_count; i++)
-        worker_die(s, process_of(s, &h->known[i]) ? process_of(s, &h->known[i])
-                                                  : &(struct worker){0});
+        worker_die(s,
+                   process_of(s, &h->known[i]) ? process_of(s, &h->known[i]) : &(struct worker){0});
     h->boot++;
     crash(s, who, arg);
 }
@@ -292,8 +292,7 @@ static void cut(struct sim *s, int who, uint32_t arg)
 static void kill_process(struct sim *s, int who, uint32_t arg)
 {
     struct host *h = host(s, who);
-    struct worker *w =
-        h->known_count ? process_of(s, &h->known[arg % h->known_count]) : NULL;
+    struct worker *w = h->known_count ? process_of(s, &h->known[arg % h->known_count]) : NULL;
     if (w)
         worker_die(s, w);
 }
@@ -301,10 +300,11 @@ static void kill_process(struct sim *s, int who, uint32_t arg)
 enum { V_BOOT, V_REGISTER, V_POLL, V_REPORT, V_OBEY, V_CRASH, V_REBOOT, V_CUT, V_KILL };
 
 static const struct verb verbs[] = {
-    [V_BOOT] = {"boot", boot},     [V_REGISTER] = {"register", enroll}, [V_POLL] = {"poll", poll},
-    [V_REPORT] = {"report", report}, [V_OBEY] = {"obey", obey},         [V_CRASH] = {"crash", crash},
-    [V_REBOOT] = {"reboot", reboot}, [V_CUT] = {"cut", cut},            [V_KILL] = {"kill", kill_process},
-    {NULL, NULL}};
+    [V_BOOT] = {"boot", boot},         [V_REGISTER] = {"register", enroll},
+    [V_POLL] = {"poll", poll},         [V_REPORT] = {"report", report},
+    [V_OBEY] = {"obey", obey},         [V_CRASH] = {"crash", crash},
+    [V_REBOOT] = {"reboot", reboot},   [V_CUT] = {"cut", cut},
+    [V_KILL] = {"kill", kill_process}, {NULL, NULL}};
 
 /* ---- choosing and hearing ---- */
 
@@ -325,7 +325,8 @@ static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_m
     const struct ask *p = s->asks[h->poll];
     int64_t beat_ms = option_get(&s->swarm.options, machine, heartbeat_seconds) * 1000;
     bool is_polling = h->poll && (p->state == ASK_ON_ITS_WAY || p->state == ASK_TAKEN);
-    *ret_pause_ms = sim_between(random, 1, s->is_settling ? MIN(beat_ms, 3000) : s->swarm.pace_ms);
+    *ret_pause_ms = s->is_settling ? sim_between(random, 1000, MAX(beat_ms, 3000))
+                                   : sim_between(random, 1, s->swarm.pace_ms);
     if (!h->is_up)
         return V_BOOT;
     int fault = choose_fault(s, random);

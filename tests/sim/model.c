@@ -115,9 +115,9 @@ int role_number(const char *role)
 
 int status_rank(const char *status)
 {
-    static const char *const order[] = {"queued",    "pending",   "acknowledged", "in_progress",
-                                        "suspended", "completed", "failed",       "timeout",
-                                        "canceled"};
+    static const char *const order[] = {"queued",      "pending",   "acknowledged",
+                                        "in_progress", "suspended", "completed",
+                                        "failed",      "timeout",   "canceled"};
     for (size_t i = 0; i < ARRAY_LEN(order); i++)
         if (strcmp(order[i], status) == 0)
             return i > 5 ? 5 : (int)i; /* ends are as far as one can be */

@@ -111,8 +111,8 @@ struct known_agent {
     bool is_stopped, was_stopped; /* by a person: now, and before this tick */
     bool is_listening;
     char connection[24];
-    int64_t beat_ms;     /* the listener's last sign of life */
-    int64_t granted_ms;  /* it may have a lease since, whatever it did */
+    int64_t beat_ms;       /* the listener's last sign of life */
+    int64_t granted_ms;    /* it may have a lease since, whatever it did */
     int64_t unlistened_ms; /* since when nobody listens */
 };
 
@@ -144,7 +144,7 @@ struct checker {
     struct gaps truth;    /* when the server could not watch, by its own clock */
     int64_t nap_from_ms;  /* it does not watch since; 0: it does */
     uint64_t commits_failed;
-    bool commit_failed;      /* in this tick */
+    bool commit_failed;       /* in this tick */
     int64_t refused_until_ms; /* the store took no writes until then */
     int64_t rested_ms;
     int64_t rests;
@@ -165,6 +165,9 @@ bool look_is_null(sqlite3_stmt *q, int column);
 struct known_conversation *known_conversation(struct checker *c, int64_t conversation);
 struct known_agent *known_agent(struct checker *c, int64_t conversation, int role);
 struct known_task *known_task(struct checker *c, int64_t task);
+/* When `limit` of watched time has passed since `since`, by the gaps on record. */
+int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms);
+void read_gaps(struct sim *s);
 int role_number(const char *role); /* -1: none of ours */
 /* How far a task is within its epoch. */
 int status_rank(const char *status);

@@ -1,4 +1,5 @@
-/* person.c: people begin and end conversations, and meddle: start, stop, restart, cancel, resume. */
+/* person.c: people begin and end conversations, and meddle: start, stop, restart, cancel, resume.
+ */
 #include <stdio.h>
 
 #include "sim/actor.h"
@@ -119,14 +120,29 @@ static void again(struct sim *s, int who, uint32_t arg)
         sim_ask_again(s, s->asks[s->fleet.last_keyed_of_person], arg);
 }
 
-enum { V_CREATE, V_END, V_RESUME, V_START, V_STOP, V_RESTART, V_ENSURE, V_CANCEL, V_RUN_ONCE, V_AGAIN };
-static const struct verb verbs[] = {
-    [V_CREATE] = {"create", create},   [V_END] = {"end", end},
-    [V_RESUME] = {"resume", resume},   [V_START] = {"start", start},
-    [V_STOP] = {"stop", stop},         [V_RESTART] = {"restart", restart},
-    [V_ENSURE] = {"ensure", ensure},   [V_CANCEL] = {"cancel", cancel},
-    [V_RUN_ONCE] = {"look", run_once}, [V_AGAIN] = {"again", again},
-    {NULL, NULL}};
+enum {
+    V_CREATE,
+    V_END,
+    V_RESUME,
+    V_START,
+    V_STOP,
+    V_RESTART,
+    V_ENSURE,
+    V_CANCEL,
+    V_RUN_ONCE,
+    V_AGAIN
+};
+static const struct verb verbs[] = {[V_CREATE] = {"create", create},
+                                    [V_END] = {"end", end},
+                                    [V_RESUME] = {"resume", resume},
+                                    [V_START] = {"start", start},
+                                    [V_STOP] = {"stop", stop},
+                                    [V_RESTART] = {"restart", restart},
+                                    [V_ENSURE] = {"ensure", ensure},
+                                    [V_CANCEL] = {"cancel", cancel},
+                                    [V_RUN_ONCE] = {"look", run_once},
+                                    [V_AGAIN] = {"again", again},
+                                    {NULL, NULL}};
 
 static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_ms)
 {

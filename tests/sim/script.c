@@ -60,8 +60,8 @@ static bool read_line(struct script *s, char *line)
         return true;
     char *blank = strchr(line, ' ');
     if (line[0] < '0' || line[0] > '9')
-        return blank && swarm_read(&s->swarm, (struct str){line, (size_t)(blank - line)},
-                                   str_of(blank + 1));
+        return blank &&
+               swarm_read(&s->swarm, (struct str){line, (size_t)(blank - line)}, str_of(blank + 1));
     if (!read_step(line, &step))
         return false;
     script_add(s, step);

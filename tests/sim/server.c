@@ -123,13 +123,17 @@ enum {
     V_STEP,
     V_SETTLE,
 };
-static const struct verb verbs[] = {
-    [V_CRASH] = {"crash", crash}, [V_START] = {"start", start},
-    [V_CUT] = {"cut", cut},       [V_FILL] = {"fill", fill},
-    [V_FAIL] = {"fail", fail_once}, [V_MEND] = {"mend", mend},
-    [V_NAP] = {"nap", nap},       [V_STALL] = {"stall", stall},
-    [V_STEP] = {"step", step},    [V_SETTLE] = {"settle", settle},
-    {NULL, NULL}};
+static const struct verb verbs[] = {[V_CRASH] = {"crash", crash},
+                                    [V_START] = {"start", start},
+                                    [V_CUT] = {"cut", cut},
+                                    [V_FILL] = {"fill", fill},
+                                    [V_FAIL] = {"fail", fail_once},
+                                    [V_MEND] = {"mend", mend},
+                                    [V_NAP] = {"nap", nap},
+                                    [V_STALL] = {"stall", stall},
+                                    [V_STEP] = {"step", step},
+                                    [V_SETTLE] = {"settle", settle},
+                                    {NULL, NULL}};
 
 const int server_settle = V_SETTLE;
 

@@ -105,8 +105,9 @@ void swarm_write(const struct swarm *s, struct buf *out)
 #define X(name) buf_addf(out, "swarm " #name " %lld\n", (long long)s->name);
     SWARM_LIST(X)
 #undef X
-#define X(section, key) \
-    buf_addf(out, "set " #section "." #key "=%lld\n", (long long)option_get(&s->options, section, key));
+#define X(section, key)                               \
+    buf_addf(out, "set " #section "." #key "=%lld\n", \
+             (long long)option_get(&s->options, section, key));
     SWARM_OPTION_LIST(X)
 #undef X
 }

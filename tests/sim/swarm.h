@@ -50,27 +50,27 @@
     X(core_of_actors)
 
 /* X(section, key): the limits that a seed chooses. */
-#define SWARM_OPTION_LIST(X)                    \
-    X(watchdog, idle_ms)                        \
-    X(watchdog, global_idle_ms)                 \
+#define SWARM_OPTION_LIST(X)                        \
+    X(watchdog, idle_ms)                            \
+    X(watchdog, global_idle_ms)                     \
     X(runtime_controls, session_wall_clock_seconds) \
-    X(liveness, heartbeat_seconds)              \
-    X(liveness, ttl_seconds)                    \
-    X(liveness, active_ttl_seconds)             \
-    X(liveness, acknowledged_timeout_seconds)   \
-    X(liveness, pending_timeout_seconds)        \
-    X(liveness, unattended_work_seconds)        \
-    X(liveness, max_attempts)                   \
-    X(task, max_seconds)                        \
-    X(pmo, dispatched_timeout_seconds)          \
-    X(pmo, active_reap_seconds)                 \
-    X(pmo, suspended_reap_seconds)              \
-    X(worker, suspend_timeout_seconds)          \
-    X(restart, burst)                           \
-    X(restart, window_seconds)                  \
-    X(restart, command_deadline_seconds)        \
-    X(machine, heartbeat_seconds)               \
-    X(machine, ttl_seconds)                     \
+    X(liveness, heartbeat_seconds)                  \
+    X(liveness, ttl_seconds)                        \
+    X(liveness, active_ttl_seconds)                 \
+    X(liveness, acknowledged_timeout_seconds)       \
+    X(liveness, pending_timeout_seconds)            \
+    X(liveness, unattended_work_seconds)            \
+    X(liveness, max_attempts)                       \
+    X(task, max_seconds)                            \
+    X(pmo, dispatched_timeout_seconds)              \
+    X(pmo, active_reap_seconds)                     \
+    X(pmo, suspended_reap_seconds)                  \
+    X(worker, suspend_timeout_seconds)              \
+    X(restart, burst)                               \
+    X(restart, window_seconds)                      \
+    X(restart, command_deadline_seconds)            \
+    X(machine, heartbeat_seconds)                   \
+    X(machine, ttl_seconds)                         \
     X(machine, fence_seconds)
 
 struct swarm {

@@ -50,7 +50,7 @@ static const struct verb verbs[] = {[V_ANSWER] = {"answer", answer},
 static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_ms)
 {
     (void)who;
-    *ret_pause_ms = sim_between(random, 1, 4 * s->swarm.pace_ms);
+    *ret_pause_ms = sim_between(random, 1, s->is_settling ? 20000 : 4 * s->swarm.pace_ms);
     if (sim_happens(s, random, s->swarm.agent_lies))
         return V_INVENT;
     return sim_between(random, 0, 3) ? V_ANSWER : V_REPORT;

@@ -29,36 +29,36 @@
 struct checker;
 
 /* X(name, text, is keyed): what is asked in simulations; keyed ones take a retry key. */
-#define ASK_LIST(X)                               \
-    X(JOIN, "participant.join", false)            \
-    X(HEARTBEAT, "participant.heartbeat", false)  \
-    X(LEAVE, "participant.leave", false)          \
-    X(WAIT, "task.wait", false)                   \
-    X(CLAIM, "task.claim", true)                  \
-    X(START, "task.start", true)                  \
-    X(PROGRESS, "task.progress", true)            \
-    X(SUSPEND, "task.suspend", true)              \
-    X(RESUME, "task.resume", true)                \
-    X(APPLIED, "task.applied", true)              \
-    X(COMPLETE, "task.complete", true)            \
-    X(FAIL, "task.fail", true)                    \
-    X(TASK_CREATE, "task.create", true)           \
-    X(TASK_CANCEL, "task.cancel", true)           \
-    X(TOOL_REPORT, "tool.report", true)           \
-    X(SAY, "message.send", true)                  \
-    X(TRACE, "trace.append", true)                \
-    X(SUBSCRIBE, "event.subscribe", false)        \
-    X(CREATE, "conversation.create", true)        \
-    X(END, "conversation.end", true)              \
-    X(CONTINUE, "conversation.resume", true)      \
-    X(AGENT_START, "agent.start", true)           \
-    X(AGENT_STOP, "agent.stop", true)             \
-    X(AGENT_RESTART, "agent.restart", true)       \
-    X(ENSURE, "lifecycle.ensure", true)           \
-    X(AGENTS, "agent.list", false)                \
-    X(RUN_ONCE, "watchdog.runOnce", false)        \
-    X(REGISTER, "machine.register", false)        \
-    X(POLL, "machine.poll", false)                \
+#define ASK_LIST(X)                              \
+    X(JOIN, "participant.join", false)           \
+    X(HEARTBEAT, "participant.heartbeat", false) \
+    X(LEAVE, "participant.leave", false)         \
+    X(WAIT, "task.wait", false)                  \
+    X(CLAIM, "task.claim", true)                 \
+    X(START, "task.start", true)                 \
+    X(PROGRESS, "task.progress", true)           \
+    X(SUSPEND, "task.suspend", true)             \
+    X(RESUME, "task.resume", true)               \
+    X(APPLIED, "task.applied", true)             \
+    X(COMPLETE, "task.complete", true)           \
+    X(FAIL, "task.fail", true)                   \
+    X(TASK_CREATE, "task.create", true)          \
+    X(TASK_CANCEL, "task.cancel", true)          \
+    X(TOOL_REPORT, "tool.report", true)          \
+    X(SAY, "message.send", true)                 \
+    X(TRACE, "trace.append", true)               \
+    X(SUBSCRIBE, "event.subscribe", false)       \
+    X(CREATE, "conversation.create", true)       \
+    X(END, "conversation.end", true)             \
+    X(CONTINUE, "conversation.resume", true)     \
+    X(AGENT_START, "agent.start", true)          \
+    X(AGENT_STOP, "agent.stop", true)            \
+    X(AGENT_RESTART, "agent.restart", true)      \
+    X(ENSURE, "lifecycle.ensure", true)          \
+    X(AGENTS, "agent.list", false)               \
+    X(RUN_ONCE, "watchdog.runOnce", false)       \
+    X(REGISTER, "machine.register", false)       \
+    X(POLL, "machine.poll", false)               \
     X(REPORT, "machine.report", false)
 
 enum ask_method {
@@ -83,9 +83,9 @@ struct ask {
     enum ask_method method;
     enum actor kind;
     int who;
-    unsigned life;   /* of who asked */
+    unsigned life; /* of who asked */
     struct grant grant;
-    bool has_token;  /* a process: its grant is what its token is worth on arrival */
+    bool has_token; /* a process: its grant is what its token is worth on arrival */
     uint8_t token[SHA256_BYTES];
     char *params;
     bool is_keyed;
@@ -94,7 +94,7 @@ struct ask {
     int role;
     char connection[24];
     enum ask_state state;
-    int64_t at_ms;       /* arrives */
+    int64_t at_ms; /* arrives */
     bool loses_reply, is_doubled;
     int64_t reply_delay_ms;
     uint64_t taken_in;   /* tick */
