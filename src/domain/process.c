@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/append.h"
 #include "domain/command.h"
 #include "domain/head.h"
@@ -36,7 +37,7 @@ static int start(struct work *w, struct agent *a, const char *reason, struct err
     int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
     if (r < 0)
         return r;
-    if (starts.open) {
+    if (starts.open && !planted(SECOND_START)) {
         a->process = PROCESS_STARTING;
         return agent_store(w, a, reason, err);
     }

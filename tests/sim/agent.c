@@ -338,12 +338,13 @@ static void die(struct sim *s, struct worker *w, uint32_t arg)
 }
 
 /* X(verb, function): of agents and processes alike. */
-#define WORKER_VERBS(X)                                                                 \
-    X(find, find_place)                                                                 \
-    X(join, join) X(leave, leave) X(beat, beat) X(wait, wait_for_work) X(claim, claim)  \
-        X(start, start) X(progress, progress) X(suspend, suspend) X(resume, resume)     \
-            X(apply, apply) X(complete, complete) X(fail, fail) X(say, say) X(lie, lie) \
-                X(again, again) X(hang, hang) X(wake, wake) X(die, die)
+#define WORKER_VERBS(X)                                                                           \
+    X(find, find_place)                                                                           \
+    X(join, join)                                                                                 \
+    X(leave, leave)                                                                               \
+    X(beat, beat) X(wait, wait_for_work) X(claim, claim) X(start, start) X(progress, progress)    \
+        X(suspend, suspend) X(resume, resume) X(apply, apply) X(complete, complete) X(fail, fail) \
+            X(say, say) X(lie, lie) X(again, again) X(hang, hang) X(wake, wake) X(die, die)
 
 enum {
 #define X(verb, fn) V_##verb,

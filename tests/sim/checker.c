@@ -392,6 +392,15 @@ static void p21_one_worker(struct sim *s, const struct ask *a, const struct json
     }
 }
 
+/* A fresh window begins when it is resumed. */
+static void p20_a_new_window_is_new(struct sim *s, const struct ask *a, const struct json *result)
+{
+    char now[CLOCK_ISO_BYTES];
+    clock_iso(sim_server_ms(s), now);
+    if (has_effect(s, a) && !str_is(params_str(result, "windowStartedAt"), now))
+        sim_fail(s, "P20", "resumed at %s: %.*s", now, STR_ARG(result->span));
+}
+
 static void beat(struct sim *s, const struct ask *a)
 {
     struct known_agent *k = known_agent(s->checker, a->conversation, a->role);
@@ -507,6 +516,8 @@ static void check_success(struct sim *s, struct ask *a, const struct json *resul
     p8_old_epochs_are_refused(s, a, result);
     if (a->method == ASK_CLAIM)
         p21_one_worker(s, a, result);
+    if (a->method == ASK_CONTINUE)
+        p20_a_new_window_is_new(s, a, result);
     if (is_inventory(a) && a->taken_in == s->ticks)
         note_poll(s, a);
     note_listener(s, a, result);
@@ -676,10 +687,21 @@ void checker_server_wakes(struct sim *s)
         g->count--; /* too short to be noticed */
 }
 
+/* Its clock may begin before the time at which it was killed, if the wall clock was set back: then
+ * what came after the last commit never was. */
+static void forget_after(struct gaps *g, int64_t now_ms)
+{
+    while (g->count && g->list[g->count - 1].from_ms >= now_ms)
+        g->count--;
+    if (g->count)
+        g->list[g->count - 1].to_ms = MIN(g->list[g->count - 1].to_ms, now_ms);
+}
+
 void checker_server_started(struct sim *s)
 {
     struct checker *c = s->checker;
     int64_t now_ms = sim_server_ms(s);
+    forget_after(&c->truth, now_ms);
     if (c->nap_from_ms)
         add_truth(c, c->nap_from_ms, now_ms);
     c->nap_from_ms = 0;

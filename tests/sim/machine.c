@@ -334,7 +334,6 @@ static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_m
         return fault;
     if (!h->is_registered)
         return V_REGISTER;
-    look(s, h);
     if (h->order_count)
         return V_OBEY;
     if (h->fact_count)

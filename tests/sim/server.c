@@ -107,7 +107,11 @@ static void settle(struct sim *s, int who, uint32_t arg)
             worker_agent(s, i)->back_at_ms = INT64_MAX;
         }
     s->is_settling = true;
+    for (size_t i = s->first_on_its_way; i < s->ask_count; i++)
+        if (s->asks[i]->state == ASK_ON_ITS_WAY) /* no new work from before */
+            s->asks[i]->state = ASK_LOST;
     sim_start_server(s);
+    sim_pump(s);
     checker_settles(s);
 }
 
