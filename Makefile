@@ -7,7 +7,7 @@ WERROR ?= true
 MESON  ?= meson
 PREFIX ?= /usr/local
 
-.PHONY: all help up check check-quick check-bell asan tsan clang bench fuzz docs format install clean
+.PHONY: all help up check check-quick check-bell asan tsan clang bench fuzz sim docs format install clean
 
 all: build/build.ninja ## build/reeve, build/reeve-shim, libreeve, the example
 	@ninja -C build reeve reeve-shim libreeve.a example-worker layers.stamp
@@ -49,6 +49,10 @@ clang: build-clang/build.ninja ## builds with clang
 bench: all ## appends, tasks, restarts and memory next to those of others; BENCH=--part=… for one
 	@ninja -C build bench-load bench-beacon
 	@python3 tests/bench/run.py $(BENCH)
+
+sim: build/build.ninja ## SEEDS (10000) simulated histories, from seed FROM (1)
+	@ninja -C build tests/reeve-sim
+	@build/tests/reeve-sim --seeds $(or $(SEEDS),10000) --from $(or $(FROM),1) --jobs $$(nproc)
 
 fuzz: ## each fuzzer for SECONDS_EACH (60)
 	@tests/fuzz/run

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "base/planted.h"
 #include "domain/append.h"
 #include "domain/task.h"
 #include "domain/work.h"
@@ -230,8 +231,10 @@ void agent_write(struct json_out *out, const struct agent *a)
 
 int64_t agent_ready_until_ms(const struct work *w, const struct agent *a)
 {
-    return gaps_due_ms(&w->gaps, a->beat_ms, option_get(w->options, liveness, ttl_seconds) * 1000) -
-           1;
+    int64_t ttl_ms = option_get(w->options, liveness, ttl_seconds) * 1000;
+    if (planted(LEASE_IGNORES_GAPS))
+        return a->beat_ms + ttl_ms;
+    return gaps_due_ms(&w->gaps, a->beat_ms, ttl_ms) - 1;
 }
 
 bool agent_is_attended(const struct work *w, const struct agent *a)
@@ -243,7 +246,7 @@ void agent_beat(struct work *w, struct agent *a)
 {
     agent_edit(w, a);
     a->beat_ms = a->last_seen_ms = w->now_ms;
-    int64_t due_ms = agent_ready_until_ms(w, a) + 1;
+    int64_t due_ms = agent_ready_until_ms(w, a) + 1 + (planted(EXPIRY_LATE) ? 3000 : 0);
     if (due_ms >= a->look_ms)
         return;
     a->look_ms = due_ms;
@@ -432,7 +435,8 @@ int agent_may_run(struct work *w, const struct agent *a, bool *ret, struct err *
 {
     struct head *h;
     int r = head_get(w, a->conversation, &h, err);
-    *ret = r == 0 && h->status == CONVERSATION_ACTIVE && a->desired != DESIRED_STOPPED;
+    *ret = r == 0 && h->status == CONVERSATION_ACTIVE &&
+           (a->desired != DESIRED_STOPPED || (planted(STOP_IGNORED) && a->active_task));
     return r;
 }
 

@@ -287,6 +287,9 @@ static int deliver_start(struct work *w, struct command *c, struct str machine, 
     if (r < 0)
         return r;
     agent_edit(w, a);
+    if (!str_is(c->spawn_id,
+                a->spawn_id)) /* one before it may have been seen since: not this one */
+        a->process = PROCESS_STARTING;
     snprintf(a->spawn_id, sizeof a->spawn_id, "%.*s", STR_ARG(c->spawn_id));
     snprintf(a->machine, sizeof a->machine, "%.*s", STR_ARG(machine));
     a->process_ms = 0;

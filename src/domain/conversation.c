@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/fail_point.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/process.h"
 #include "domain/append.h"
@@ -410,7 +411,8 @@ int conversation_resume(struct work *w, int64_t conversation, int64_t budget_sec
     h->blocked_ms = 0;
     h->notice_given = false;
     h->window++;
-    h->window_started_ms = w->now_ms;
+    if (!planted(BUDGET_TWICE))
+        h->window_started_ms = w->now_ms;
     if (budget_seconds != LIMIT_DEFAULT)
         h->session_wall_clock_seconds = budget_seconds;
     r = append_resumed(w, h, blocked_ms, err);

@@ -1,6 +1,8 @@
 /* deliverable.c: see deliverable.h. */
 #include "domain/deliverable.h"
 
+#include "base/planted.h"
+
 #include "domain/card.h"
 #include "domain/tool.h"
 #include "domain/work.h"
@@ -158,7 +160,9 @@ int deliverable_of_end(struct work *w, const struct task *t, const struct task_m
     *ret_error = STR("none was given");
     if (is_its_own && m->deliverable.p)
         return card_create(w, card_type, t->conversation, t->task, m->deliverable, ret_card, err);
-    if (is_its_own)
+    if (planted(NO_DELIVERABLE))
+        *ret_error = STR_NONE;
+    if (is_its_own || planted(NO_DELIVERABLE))
         return 0;
     int r = find_newest(w, t, ret_card, &why);
     if (r == 0 && !*ret_card)

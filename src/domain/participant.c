@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/append.h"
 #include "domain/head.h"
@@ -188,7 +189,7 @@ int participant_expire(struct work *w, struct agent *a, struct err *err)
 
 static bool may_be_claimed(const struct work *w, const struct task *t)
 {
-    if (t->held != HELD_NOT)
+    if (t->held != HELD_NOT && !planted(HOLD_IGNORED))
         return false;
     return t->status == TASK_PENDING ||
            (t->status == TASK_ACKNOWLEDGED && !task_is_worked_on(w, t));

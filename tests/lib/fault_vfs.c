@@ -47,7 +47,7 @@ struct fault_vfs {
     uint64_t nth, operations;
     bool forever, struck;
     uint64_t capacity;
-    bool skip_commit_syncs;
+    bool skip_commit_syncs, is_paused, is_dying;
 };
 
 struct handle {
@@ -212,7 +212,7 @@ void fault_vfs_power_on(struct fault_vfs *v)
     for (size_t i = 0; i < v->file_count; i++)
         cut_file(v, &v->files[i], manner);
     v->generation++;
-    v->off = false;
+    v->off = v->is_dying = false;
 }
 
 /* Planned faults. */
@@ -228,7 +228,10 @@ static bool can_hit(enum fault fault, enum op op)
     case FAULT_SYNC:
         return op == OP_SYNC;
     case FAULT_CUT:
+    case FAULT_DEATH:
         return op != OP_READ;
+    case FAULT_CHANGE:
+        return op != OP_READ && op != OP_SYNC;
     }
     return false;
 }
@@ -236,14 +239,15 @@ static bool can_hit(enum fault fault, enum op op)
 /* True if this operation is to fail. */
 static bool strikes(struct fault_vfs *v, enum op op)
 {
-    if (v->off)
+    if (v->off || (v->is_dying && op != OP_READ))
         return true;
-    if (!can_hit(v->fault, op))
+    if (v->is_paused || !can_hit(v->fault, op))
         return false;
     v->operations++;
     bool hit = v->nth > 0 && (v->forever ? v->operations >= v->nth : v->operations == v->nth);
     v->struck |= hit;
     v->off |= hit && v->fault == FAULT_CUT;
+    v->is_dying |= hit && v->fault == FAULT_DEATH;
     return hit;
 }
 
@@ -254,7 +258,9 @@ static bool is_dead(const struct handle *h)
 
 static int failure(const struct fault_vfs *v, enum op op)
 {
-    if (!v->off && op == OP_WRITE && v->fault != FAULT_EIO)
+    if (v->is_dying)
+        return error_of[op];
+    if (!v->off && op == OP_WRITE && v->fault != FAULT_EIO && v->fault != FAULT_CHANGE)
         return SQLITE_FULL;
     if (!v->off && op == OP_SYNC)
         return SQLITE_IOERR_FSYNC;
@@ -334,7 +340,7 @@ static int on_sync(sqlite3_file *file, int flags)
     if (is_dead(h))
         return SQLITE_IOERR;
     if (strikes(h->v, OP_SYNC)) {
-        if (!h->v->off)
+        if (!h->v->off && !h->v->is_dying)
             file_forget_pending(h->f);
         return failure(h->v, OP_SYNC);
     }
@@ -549,6 +555,16 @@ uint64_t fault_vfs_operations(const struct fault_vfs *v)
 bool fault_vfs_has_struck(const struct fault_vfs *v)
 {
     return v->struck;
+}
+
+bool fault_vfs_is_dying(const struct fault_vfs *v)
+{
+    return v->is_dying;
+}
+
+void fault_vfs_pause(struct fault_vfs *v, bool pause)
+{
+    v->is_paused = pause;
 }
 
 void fault_vfs_set_capacity(struct fault_vfs *v, uint64_t bytes)

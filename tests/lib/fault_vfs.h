@@ -30,6 +30,9 @@ enum fault {
     FAULT_SHORT_WRITE, /* half of it is written, then there is no space */
     FAULT_SYNC,        /* a sync fails; what it was to write will never be written (L80) */
     FAULT_CUT,         /* the power goes before a change; from then on everything fails */
+    FAULT_DEATH,       /* the process ends before a change; from then on there are none, but what
+                        * still runs may read until it is put away: fault_vfs_is_dying() */
+    FAULT_CHANGE,      /* a change fails with EIO */
 };
 
 struct fault_vfs *fault_vfs_new(const char *name, uint64_t seed); /* registers it with SQLite */
@@ -41,6 +44,9 @@ void fault_vfs_plan(struct fault_vfs *v, enum fault fault, uint64_t nth, bool fo
 /* Operations since fault_vfs_plan() that the fault can hit. */
 uint64_t fault_vfs_operations(const struct fault_vfs *v);
 bool fault_vfs_has_struck(const struct fault_vfs *v);
+bool fault_vfs_is_dying(const struct fault_vfs *v);
+/* While it is, nothing is counted and no plan strikes: for whoever looks from outside. */
+void fault_vfs_pause(struct fault_vfs *v, bool pause);
 
 /* From here on everything fails and nothing changes. */
 void fault_vfs_power_off(struct fault_vfs *v);

@@ -1,0 +1,313 @@
+/*
+ * main.c: reeve-sim.
+ *
+ *     reeve-sim [--seeds N] [--from SEED] [--jobs N] [--found DIR]   makes N histories
+ *     reeve-sim --seed SEED [--trace] [--print]                      one, and what happens in it
+ *     reeve-sim --replay FILE... [--trace]                           scenarios
+ *
+ * Each history runs in a process of its own, so that one that ends by a broken invariant of the
+ * server is a finding like any other, and all begin alike. REEVE_SIM_SEEDS is the default of
+ * --seeds. A seed that fails is made again, shrunk, and printed as a scenario. Exit status: 0, 1 if
+ * anything failed, 2 usage. Output is TAP.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "sim/run.h"
+#include "sim/shrink.h"
+
+enum { JOBS_MAX = 64, TRIES = 1500, SECONDS_MAX = 300, STEPS_MAX = 200000 };
+
+struct settings {
+    uint64_t from, seeds;
+    int jobs;
+    bool traces, prints, twice;
+    const char *found;
+};
+
+/* ---- one history, in a process of its own ---- */
+
+/* What a child has to tell; its steps as they are made, so that a crash leaves them. */
+struct slot {
+    struct history history;
+    struct script record;
+    struct step steps[STEPS_MAX];
+};
+
+static struct slot *new_slots(int count)
+{
+    struct slot *s = mmap(NULL, (size_t)count * sizeof *s, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s == MAP_FAILED)
+        abort();
+    return s;
+}
+
+static void note_crash(struct slot *slot, int status)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return;
+    slot->history.has_failed = true;
+    snprintf(slot->history.promise, sizeof slot->history.promise, "CRASH");
+    snprintf(slot->history.why, sizeof slot->history.why, "ended with status %d, signal %d",
+             WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+             WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}
+
+static pid_t fork_quietly(void)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0) {
+        perror("fork");
+        exit(2);
+    }
+    if (pid == 0)
+        alarm(SECONDS_MAX);
+    return pid;
+}
+
+static void in_child(const struct script *script, struct slot *slot, bool traces)
+{
+    memset(&slot->history, 0, sizeof slot->history);
+    pid_t pid = fork_quietly();
+    if (pid == 0) {
+        if (!traces && !freopen("/dev/null", "w", stderr))
+            _exit(2);
+        slot->history = run_script(script, traces);
+        _exit(0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    note_crash(slot, status);
+}
+
+/* ---- shrinking ---- */
+
+struct wanted {
+    struct slot *slot;
+    const char *promise;
+};
+
+static bool fails_alike(void *ctx, const struct script *candidate)
+{
+    struct wanted *w = ctx;
+    in_child(candidate, w->slot, false);
+    return w->slot->history.has_failed && strcmp(w->slot->history.promise, w->promise) == 0;
+}
+
+static void write_scenario(const struct script *script, const struct history *h, FILE *f)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(1 << 24);
+    script_write(script, &text);
+    fprintf(f, "# %s %s\n%.*s", h->promise, h->why, (int)text.len, text.data);
+}
+
+static void make_again(uint64_t seed, struct slot *slot)
+{
+    slot->record = (struct script){.steps = slot->steps, .room = STEPS_MAX};
+    pid_t pid = fork_quietly();
+    if (pid == 0) {
+        run_seed(seed, &slot->record, false);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+static void shrink_and_tell(uint64_t seed, const struct settings *set)
+{
+    struct slot *slot = new_slots(2);
+    struct script script = {0};
+    char promise[16];
+    make_again(seed, slot);
+    script = slot->record;
+    in_child(&script, &slot[0], false);
+    if (!slot[0].history.has_failed) {
+        printf("# seed %llu does not fail again\n", (unsigned long long)seed);
+        return;
+    }
+    snprintf(promise, sizeof promise, "%s", slot[0].history.promise);
+    struct wanted w = {&slot[1], promise};
+    shrink(&script, TRIES, fails_alike, &w);
+    in_child(&script, &slot[1], false);
+    printf("# %zu steps are enough:\n", script.count);
+    write_scenario(&script, &slot[1].history, stdout);
+    if (set->found) {
+        _cleanup_free_ char *name =
+            mem_printf("%s/%s-%llu.sim", set->found, promise, (unsigned long long)seed);
+        FILE *f = fopen(name, "w");
+        if (f) {
+            write_scenario(&script, &slot[1].history, f);
+            fclose(f);
+        }
+    }
+    munmap(slot, 2 * sizeof *slot);
+}
+
+/* ---- many ---- */
+
+struct sum {
+    uint64_t ticks, failed;
+    int64_t steps, events, agent_ms;
+};
+
+static void add(struct sum *sum, const struct history *h)
+{
+    sum->ticks += h->ticks;
+    sum->steps += h->steps;
+    sum->events += h->events;
+    sum->agent_ms += h->simulated_ms * h->agents;
+    sum->failed += h->has_failed;
+}
+
+static void child_of_seed(uint64_t seed, struct slot *slot, const struct settings *set)
+{
+    if (!set->traces && !freopen("/dev/null", "w", stderr))
+        _exit(2);
+    slot->history = run_seed(seed, NULL, set->traces);
+    uint64_t hash = slot->history.hash;
+    if (set->twice && run_seed(seed, NULL, false).hash != hash) {
+        slot->history.has_failed = true;
+        snprintf(slot->history.promise, sizeof slot->history.promise, "HASH");
+        snprintf(slot->history.why, sizeof slot->history.why, "made twice, it is not the same");
+    }
+    _exit(0);
+}
+
+static void tell(uint64_t seed, const struct history *h, const struct settings *set)
+{
+    printf("not ok - seed %llu: %s %s\n", (unsigned long long)seed, h->promise, h->why);
+    if (strcmp(h->promise, "HASH") != 0)
+        shrink_and_tell(seed, set);
+    fflush(stdout);
+}
+
+static int run_many(const struct settings *set)
+{
+    struct slot *slots = new_slots(set->jobs);
+    pid_t pids[JOBS_MAX] = {0};
+    uint64_t seeds[JOBS_MAX] = {0}, next = set->from, left = set->seeds, running = 0;
+    struct sum sum = {0};
+    struct timespec begun, ended;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    while (left || running) {
+        for (int i = 0; left && i < set->jobs; i++) {
+            if (pids[i])
+                continue;
+            memset(&slots[i].history, 0, sizeof slots[i].history);
+            seeds[i] = next++;
+            pids[i] = fork_quietly();
+            if (pids[i] == 0)
+                child_of_seed(seeds[i], &slots[i], set);
+            left--;
+            running++;
+        }
+        int status;
+        pid_t pid = wait(&status);
+        for (int i = 0; i < set->jobs; i++) {
+            if (pids[i] != pid)
+                continue;
+            note_crash(&slots[i], status);
+            add(&sum, &slots[i].history);
+            if (slots[i].history.has_failed)
+                tell(seeds[i], &slots[i].history, set);
+            pids[i] = 0;
+            running--;
+        }
+    }
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    double seconds =
+        (double)(ended.tv_sec - begun.tv_sec) + (double)(ended.tv_nsec - begun.tv_nsec) / 1e9;
+    printf("# %llu histories, %lld steps, %llu ticks, %lld events, %.3f fleet-years, in %.1f s"
+           " (%.0f steps/s)\n",
+           (unsigned long long)set->seeds, (long long)sum.steps, (unsigned long long)sum.ticks,
+           (long long)sum.events, (double)sum.agent_ms / 31557600000.0, seconds,
+           (double)sum.steps / seconds);
+    if (!sum.failed)
+        printf("ok - %llu histories from seed %llu\n", (unsigned long long)set->seeds,
+               (unsigned long long)set->from);
+    printf("1..%llu\n", (unsigned long long)MAX(sum.failed, UINT64_C(1)));
+    munmap(slots, (size_t)set->jobs * sizeof *slots);
+    return sum.failed ? 1 : 0;
+}
+
+/* ---- one ---- */
+
+static int run_one(const struct settings *set)
+{
+    struct script record = {0};
+    struct history h = run_seed(set->from, &record, set->traces);
+    if (set->prints)
+        write_scenario(&record, &h, stdout);
+    printf("%s - seed %llu: %s %s\n# %lld steps, %llu ticks, %lld events, %lld s, hash %016llx\n",
+           h.has_failed ? "not ok" : "ok", (unsigned long long)set->from, h.promise, h.why,
+           (long long)h.steps, (unsigned long long)h.ticks, (long long)h.events,
+           (long long)h.simulated_ms / 1000, (unsigned long long)h.hash);
+    script_release(&record);
+    return h.has_failed ? 1 : 0;
+}
+
+static int replay(char **paths, const struct settings *set)
+{
+    struct slot *slot = new_slots(1);
+    int failed = 0, count = 0;
+    for (; *paths; paths++, count++) {
+        struct script script;
+        if (!script_read(&script, *paths))
+            return 2;
+        in_child(&script, slot, set->traces);
+        printf("%s - %s: %s %s\n", slot->history.has_failed ? "not ok" : "ok", *paths,
+               slot->history.promise, slot->history.why);
+        failed |= slot->history.has_failed;
+        script_release(&script);
+    }
+    printf("1..%d\n", count);
+    munmap(slot, sizeof *slot);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    enum { SEEDS = 1, FROM, SEED, JOBS, REPLAY, TRACE, PRINT, TWICE, FOUND };
+    static const struct option options[] = {{"seeds", 1, NULL, SEEDS},   {"from", 1, NULL, FROM},
+                                            {"seed", 1, NULL, SEED},     {"jobs", 1, NULL, JOBS},
+                                            {"replay", 0, NULL, REPLAY}, {"trace", 0, NULL, TRACE},
+                                            {"print", 0, NULL, PRINT},   {"twice", 0, NULL, TWICE},
+                                            {"found", 1, NULL, FOUND},   {NULL, 0, NULL, 0}};
+    const char *seeds = getenv("REEVE_SIM_SEEDS");
+    struct settings set = {.from = 1, .seeds = seeds ? strtoull(seeds, NULL, 10) : 2000, .jobs = 2};
+    int mode = SEEDS, c;
+    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        uint64_t value = optarg ? strtoull(optarg, NULL, 10) : 0;
+        if (c == SEEDS)
+            set.seeds = value;
+        else if (c == FROM || c == SEED)
+            set.from = value;
+        else if (c == JOBS && value > 0 && value <= JOBS_MAX)
+            set.jobs = (int)value;
+        else if (c == TRACE)
+            set.traces = true;
+        else if (c == PRINT)
+            set.prints = true;
+        else if (c == TWICE)
+            set.twice = true;
+        else if (c == FOUND)
+            set.found = optarg;
+        else if (c != REPLAY)
+            return 2;
+        if (c == SEED || c == REPLAY)
+            mode = c;
+    }
+    log_set_level(LOG_ERROR + 1);
+    if (mode == REPLAY)
+        return replay(argv + optind, &set);
+    return mode == SEED ? run_one(&set) : run_many(&set);
+}

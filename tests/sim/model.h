@@ -1,0 +1,173 @@
+/*
+ * model.h: what the checker remembers, and how it looks into the store. For checker.c and checks.c.
+ */
+#pragma once
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "domain/gaps.h"
+#include "sim/fleet.h"
+
+/* X(name, SQL) */
+// clang-format off
+#define LOOK_LIST(X)                                                                               \
+    X(EVENTS, "SELECT id, conversation, seq, turn, event, ts, type, finality, agent_id, payload,"  \
+      " client_request_id FROM conversation_events WHERE id > ?1 ORDER BY id")                     \
+    X(COMMANDS, "SELECT command, type, conversation, role FROM machine_commands"                   \
+      " WHERE command > ?1 ORDER BY command")                                                      \
+    X(TASKS, "SELECT task, conversation, role, status, epoch, attempts, completed_at,"             \
+      " stop_reason_code, held FROM tasks ORDER BY task")                                          \
+    X(TASK, "SELECT epoch, status, claimed_spawn FROM tasks WHERE task = ?1")                      \
+    X(OPEN_TASKS, "SELECT t.task, t.conversation, t.role, t.status, t.epoch, t.pending_at,"        \
+      " t.restarted_at, t.acknowledged_at, t.progress_at, t.dispatched_at, t.lease_ms,"            \
+      " t.claimed_spawn, a.kind, a.desired, a.is_listening, c.window_started_at, t.held"                 \
+      " FROM tasks t JOIN agents a ON a.conversation = t.conversation AND a.role = t.role"         \
+      " JOIN conversations c ON c.conversation = t.conversation"                                   \
+      " WHERE t.completed_at IS NULL AND c.status = 'active'")                                     \
+    X(LISTENERS, "SELECT conversation, role, connection_id FROM agents WHERE is_listening = 1"     \
+      " ORDER BY conversation, role")                                                              \
+    X(AGENTS, "SELECT a.conversation, a.role, a.desired, a.view, a.active_task, a.is_listening,"   \
+      " a.process, a.spawn_id, a.kind, a.breaker_open, a.is_crashed, c.status,"                    \
+      " (SELECT t.task FROM tasks t WHERE t.conversation = a.conversation AND t.role = a.role"     \
+      "   AND t.status IN ('pending','acknowledged','in_progress','suspended')),"                  \
+      " (SELECT COUNT(*) FROM tasks t WHERE t.conversation = a.conversation AND t.role = a.role"   \
+      "   AND t.status = 'queued'),"                                                               \
+      " EXISTS (SELECT 1 FROM processes p WHERE p.conversation = a.conversation"                 \
+      "   AND p.role = a.role AND p.ended_at IS NULL)"                                             \
+      " FROM agents a JOIN conversations c ON c.conversation = a.conversation")                    \
+    X(CONVERSATIONS, "SELECT conversation, status, window_number, window_started_at,"              \
+      " session_wall_clock_seconds, idle_ms, global_idle_ms, watchdog_disabled, open_tasks,"       \
+      " last_task_at, stop_reason_code, outcome,"                                                  \
+      " (SELECT COUNT(*) FROM tasks t WHERE t.conversation = c.conversation AND t.status IN"       \
+      "   ('pending','acknowledged','in_progress','suspended'))"                                   \
+      " FROM conversations c WHERE conversation > 0")                                              \
+    X(INBOX, "SELECT t.task, t.status, (SELECT status FROM agent_inbox i WHERE"                    \
+      " i.conversation = t.conversation AND i.role = t.role AND i.type = 'turn' AND"               \
+      " i.epoch = t.epoch) FROM tasks t WHERE t.status IN ('pending','acknowledged')")             \
+    X(TWO_STARTS, "SELECT conversation, role FROM machine_commands WHERE type <> 'stop-agent'"     \
+      " AND closed_at IS NULL GROUP BY conversation, role HAVING COUNT(*) > 1")                    \
+    X(OPEN_COMMANDS, "SELECT c.command, c.type FROM machine_commands c JOIN machines m"            \
+      " ON m.machine = c.machine WHERE c.closed_at IS NULL AND m.is_online = 1")                   \
+    X(STALE_LOOKS, "SELECT 'task', task FROM tasks WHERE look_at <= ?1"                            \
+      " UNION ALL SELECT 'tool', wait FROM turn_waiting_tools WHERE look_at <= ?1"                 \
+      " UNION ALL SELECT 'idle', conversation FROM conversations WHERE idle_look_at <= ?1"         \
+      " UNION ALL SELECT 'global idle', conversation FROM conversations"                           \
+      "   WHERE global_idle_look_at <= ?1"                                                         \
+      " UNION ALL SELECT 'wall clock', conversation FROM conversations"                            \
+      "   WHERE wall_clock_look_at <= ?1"                                                          \
+      " UNION ALL SELECT 'command', c.command FROM machine_commands c JOIN machines m"             \
+      "   ON m.machine = c.machine WHERE c.closed_at IS NULL AND m.is_online = 1"                  \
+      "   AND c.deadline_at < ?1")                                                                 \
+    X(GAPS, "SELECT from_at, to_at FROM watch_gaps WHERE to_at > ?1 ORDER BY from_at")             \
+    X(CARD, "SELECT 1 FROM cards WHERE card = ?1 AND task = ?2 AND type = 'task.deliverable'")     \
+    X(RESULT, "SELECT 1 FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"             \
+      " AND result_status IS NOT NULL")                                                            \
+    X(PROCESS_ENDED, "SELECT 1 FROM processes WHERE spawn_id = ?1 AND ended_at IS NOT NULL")       \
+    X(TWO_OF_A_REQUEST, "SELECT conversation, client_request_id FROM conversation_events"          \
+      " WHERE client_request_id IS NOT NULL GROUP BY conversation, agent_id, client_request_id"    \
+      " HAVING COUNT(*) > 1")                                                                      \
+    X(MACHINE_ONLINE, "SELECT is_online FROM machines WHERE machine = ?1")
+// clang-format on
+
+enum look {
+#define X(name, sql) LOOK_##name,
+    LOOK_LIST(X)
+#undef X
+        LOOK_COUNT
+};
+
+/* How much of the one lies in the other. */
+static inline int64_t overlap_ms(struct gap a, int64_t from_ms, int64_t to_ms)
+{
+    int64_t from = a.from_ms > from_ms ? a.from_ms : from_ms,
+            to = a.to_ms < to_ms ? a.to_ms : to_ms;
+    return to > from ? to - from : 0;
+}
+
+static inline int64_t later_ms(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+struct known_event {
+    int64_t id;
+    uint64_t hash;
+};
+
+struct known_conversation {
+    int64_t last_seq, events_in_lane;
+    bool has_ended;
+    int64_t activity_ms; /* last event not written by the system */
+    int64_t cancelled_window;
+    bool turn_is_open;
+    int64_t ended_tasks_in; /* tick in which a task ended with it */
+    int64_t idle_in;        /* tick in which it was ended for being idle */
+};
+
+struct known_agent {
+    bool is_stopped, was_stopped; /* by a person: now, and before this tick */
+    bool is_listening;
+    char connection[24];
+    int64_t beat_ms;       /* the listener's last sign of life */
+    int64_t granted_ms;    /* it may have a lease since, whatever it did */
+    int64_t unlistened_ms; /* since when nobody listens */
+};
+
+struct known_task {
+    bool is_known;
+    int64_t conversation;
+    int role;
+    int64_t epoch;
+    int rank; /* how far it is within its epoch */
+    int terminal_events;
+    int64_t beat_ms;   /* of the worker, at most */
+    int64_t forced_in; /* tick in which a rule's reason for its end was told */
+    int64_t ended_in;
+    bool ended_by_rule;
+};
+
+struct checker {
+    sqlite3_stmt *looks[LOOK_COUNT];
+    struct known_event *events;
+    size_t event_count, event_room;
+    int64_t last_command;
+    struct known_conversation *conversations; /* by number */
+    size_t conversation_room;
+    struct known_agent *agents; /* by conversation and role */
+    size_t agent_room;
+    struct known_task *tasks; /* by number */
+    size_t task_room;
+    struct gaps recorded; /* as the store has them */
+    struct gaps truth;    /* when the server could not watch, by its own clock */
+    int64_t nap_from_ms;  /* it does not watch since; 0: it does */
+    uint64_t commits_failed;
+    bool commit_failed;       /* in this tick */
+    int64_t refused_until_ms; /* the store took no writes until then */
+    int64_t rested_ms;
+    int64_t rests;
+    int64_t settle_by_ms;
+    int64_t errors_seen;
+};
+
+struct sim;
+
+sqlite3_stmt *look_at(struct sim *s, enum look look);
+/* True if there is a row. Ends by itself when there is none. */
+bool look_next(struct sim *s, sqlite3_stmt *q);
+void look_end(struct sim *s, sqlite3_stmt *q); /* before the last row */
+int64_t look_int(sqlite3_stmt *q, int column);
+const char *look_text(sqlite3_stmt *q, int column); /* "" if NULL */
+bool look_is_null(sqlite3_stmt *q, int column);
+
+struct known_conversation *known_conversation(struct checker *c, int64_t conversation);
+struct known_agent *known_agent(struct checker *c, int64_t conversation, int role);
+struct known_task *known_task(struct checker *c, int64_t task);
+/* When `limit` of watched time has passed since `since`, by the gaps on record. */
+int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms);
+void read_gaps(struct sim *s);
+int role_number(const char *role); /* -1: none of ours */
+/* How far a task is within its epoch. */
+int status_rank(const char *status);
