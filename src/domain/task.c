@@ -879,7 +879,8 @@ int task_write(struct work *w, const struct task *t, struct json_out *out, const
     int r = query_one(q, err);
     if (r < 0)
         return r;
-    REQUIRE(r == STORE_ROW);
+    if (r == STORE_DONE)
+        return err_set(err, ERR_INTERNAL, "task %lld is not in the store", (long long)t->task);
     json_object(out, key);
     json_int(out, "task", t->task);
     json_int(out, "conversation", t->conversation);

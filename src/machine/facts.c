@@ -92,10 +92,11 @@ static struct str text_of(const struct json *object, const char *key)
     return v && v->type == JSON_STRING ? v->string : STR("");
 }
 
+/* One that others can follow; 0: none. */
 static int64_t number_of(const struct json *object, const char *key)
 {
     const struct json *v = json_get(object, key);
-    return v && v->type == JSON_INT ? v->integer : 0;
+    return v && v->type == JSON_INT && v->integer < INT64_MAX ? v->integer : 0;
 }
 
 static void keep(struct facts *o, int64_t n, struct str fact, struct str spawn_id, struct str line)
@@ -111,13 +112,19 @@ static void keep(struct facts *o, int64_t n, struct str fact, struct str spawn_i
     o->next_n = MAX(o->next_n, n + 1);
 }
 
+static void take_out(struct facts *o, size_t count)
+{
+    o->count -= count;
+    if (o->count)
+        memmove(o->list, o->list + count, o->count * sizeof *o->list);
+}
+
 /* The oldest `count` have left. */
 static void drop(struct facts *o, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         free((char *)o->list[i].text.p);
-    o->count -= count;
-    memmove(o->list, o->list + count, o->count * sizeof *o->list);
+    take_out(o, count);
 }
 
 static size_t count_up_to(const struct facts *o, int64_t n)
@@ -276,8 +283,7 @@ static void leave(struct facts *o, size_t count)
 {
     struct fact *gone = mem_alloc((count + 1) * sizeof *gone);
     memcpy(gone, o->list, count * sizeof *gone);
-    o->count -= count;
-    memmove(o->list, o->list + count, o->count * sizeof *o->list);
+    take_out(o, count);
     for (size_t i = 0; i < count; i++) {
         if (o->gone)
             o->gone(o->gone_ctx, str_of(gone[i].spawn_id), gone[i].is_last_word);
