@@ -7,7 +7,8 @@ WERROR ?= true
 MESON  ?= meson
 PREFIX ?= /usr/local
 
-.PHONY: all help up check check-quick check-bell asan tsan clang bench fuzz sim docs format install clean
+.PHONY: all help up check check-quick check-bell asan tsan clang bench fuzz sim proof docs format \
+        install clean
 
 all: build/build.ninja ## build/reeve, build/reeve-shim, libreeve, the example
 	@ninja -C build reeve reeve-shim libreeve.a example-worker layers.stamp
@@ -57,6 +58,10 @@ sim: build/build.ninja ## SEEDS (10000) simulated histories, from seed FROM (1)
 fuzz: ## each fuzzer for SECONDS_EACH (60)
 	@tests/fuzz/run
 
+proof: all ## every weapon for MINUTES (10) in all; counts go into tests/proof/ledger.md
+	@ninja -C build meson-test-prereq >/dev/null
+	@tests/proof/run $(or $(MINUTES),10)
+
 docs: all ## docs/protocol.md, docs/cli.md, docs/configuration.md from the tables
 	@ninja -C build docs-tool
 	@build/docs-tool docs
@@ -70,7 +75,7 @@ install: ## DESTDIR and PREFIX are honoured
 	@DESTDIR="$(DESTDIR)" $(MESON) install -C build --no-rebuild
 
 clean:
-	@rm -rf build build-asan build-tsan build-clang
+	@rm -rf build build-asan build-tsan build-clang build-fuzz
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22

@@ -102,8 +102,10 @@ int conversation_create(struct work *w, const struct conversation_spec *spec, in
 int conversation_ensure_server_log(struct work *w, struct err *err)
 {
     struct head *h;
-    struct err none = ERR_INIT;
-    int r = head_get(w, 0, &h, &none);
+    struct err found = ERR_INIT;
+    int r = head_get(w, 0, &h, &found);
+    if (r < 0 && r != -ERR_NOT_FOUND)
+        *err = found;
     if (r != -ERR_NOT_FOUND)
         return r;
     const struct conversation_spec spec = {
@@ -162,7 +164,9 @@ static int read_meta(struct work *w, int64_t conversation, const struct json **r
     int r = log_get(w, conversation, 1, &first, err);
     if (r < 0)
         return r;
-    REQUIRE_F(r == STORE_ROW, "conversation %lld has no first event", (long long)conversation);
+    if (r == STORE_DONE)
+        return err_set(err, ERR_INTERNAL, "conversation %lld has no first event",
+                       (long long)conversation);
     const struct json *event;
     r = json_parse(&w->arena, first.payload, JSON_DEPTH_MAX, &event, err);
     if (r < 0)
@@ -248,8 +252,9 @@ static int terminal_event(struct work *w, const struct head *h, struct event *re
     int r = log_get(w, h->conversation, h->last_seq, ret, err);
     if (r < 0)
         return r;
-    REQUIRE_F(r == STORE_ROW, "conversation %lld lacks its last event", (long long)h->conversation);
-    return 0;
+    return r == STORE_ROW ? 0
+                          : err_set(err, ERR_INTERNAL, "conversation %lld lacks its last event",
+                                    (long long)h->conversation);
 }
 
 static struct str end_payload(struct work *w, const struct conversation_end *end)

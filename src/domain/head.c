@@ -193,6 +193,8 @@ void head_apply(struct head *h, const struct event *e)
 static bool apply_from_tail(void *ctx, const struct event *e)
 {
     struct head *h = ctx;
+    if (e->seq != h->last_seq + 1) /* damaged: log_check_last() will say so */
+        return false;
     head_apply(h, e);
     return true;
 }
@@ -205,6 +207,8 @@ int head_get(struct work *w, int64_t conversation, struct head **ret, struct err
         int r = read_row(w, conversation, &read, err);
         if (r == 0)
             r = log_read_tail(w, conversation, read.last_seq, apply_from_tail, &read, err);
+        if (r == 0)
+            r = log_check_last(w, conversation, read.last_seq, err);
         if (r < 0)
             return r;
         h = mem_alloc(sizeof *h);

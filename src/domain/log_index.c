@@ -154,6 +154,19 @@ struct log_index *log_index_free(struct log_index *x)
     return NULL;
 }
 
+/* The numbers of the log are what everything else is checked against: where they are wrong, going
+ * on would number what is to come wrongly too. */
+static int check_follows(const struct log_index *x, const struct event *e, struct err *err)
+{
+    const struct span *span = map_get(&x->conversations, e->conversation);
+    if (!span || x->entries[span->last].seq + 1 == e->seq)
+        return 0;
+    return err_set(err, ERR_INTERNAL,
+                   "the log is damaged: event %lld of conversation %lld has seq %lld, after %lld",
+                   (long long)e->id, (long long)e->conversation, (long long)e->seq,
+                   (long long)x->entries[span->last].seq);
+}
+
 int log_index_new(struct work *w, struct log_index **ret, struct err *err)
 {
     struct log_index *x = mem_zalloc(sizeof *x);
@@ -165,6 +178,9 @@ int log_index_new(struct work *w, struct log_index **ret, struct err *err)
                                 .conversation = query_get_int(q, 1),
                                 .seq = query_get_int(q, 2),
                                 .agent_id = query_get_text(q, 3)};
+        r = check_follows(x, &e, err);
+        if (r < 0)
+            break;
         log_index_add(x, &e, query_get_text(q, 4));
     }
     if (r < 0)
@@ -238,7 +254,9 @@ static int read_by_id(struct work *w, int64_t id, struct query **ret_query, stru
     int r = query_one(q, err);
     if (r < 0)
         return r;
-    REQUIRE_F(r == STORE_ROW, "event %lld is indexed but not in the log", (long long)id);
+    if (r == STORE_DONE)
+        return err_set(err, ERR_INTERNAL, "event %lld is indexed but not in the log",
+                       (long long)id);
     r = event_from_row(q, ret, err);
     *ret_query = q;
     return r < 0 ? r : STORE_ROW;
@@ -262,6 +280,20 @@ int log_get(struct work *w, int64_t conversation, int64_t seq, struct event *ret
         query_end(q);
     }
     return r;
+}
+
+int log_check_last(struct work *w, int64_t conversation, int64_t last_seq, struct err *err)
+{
+    int64_t id;
+    bool can_be = last_seq >= 0 && last_seq < INT64_MAX;
+    int is_there = can_be && last_seq > 0 ? find_id(w, conversation, last_seq, &id, err) : can_be;
+    int is_next = is_there > 0 ? find_id(w, conversation, last_seq + 1, &id, err) : 0;
+    if (is_there < 0 || is_next < 0)
+        return MIN(is_there, is_next);
+    if (is_there && !is_next)
+        return 0;
+    return err_set(err, ERR_INTERNAL, "conversation %lld is damaged: its log does not end at %lld",
+                   (long long)conversation, (long long)last_seq);
 }
 
 /* Is this row the one asked for? Then *ret and *ret_hash are filled. */
@@ -315,8 +347,9 @@ int log_seq_at_id(struct work *w, int64_t conversation, int64_t last_seq, int64_
         int r = find_id(w, conversation, middle, &at, err);
         if (r < 0)
             return r;
-        REQUIRE_F(r == STORE_ROW, "conversation %lld lacks seq %lld", (long long)conversation,
-                  (long long)middle);
+        if (r == STORE_DONE)
+            return err_set(err, ERR_INTERNAL, "conversation %lld lacks seq %lld",
+                           (long long)conversation, (long long)middle);
         if (at <= id)
             low = middle;
         else

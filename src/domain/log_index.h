@@ -52,6 +52,8 @@ void log_index_written(struct log_index *x);
 
 /* The event at seq, its strings copied into the tick's arena. STORE_ROW, STORE_DONE or an error. */
 int log_get(struct work *w, int64_t conversation, int64_t seq, struct event *ret, struct err *err);
+/* ERR_INTERNAL unless this is the seq of the last event there is; 0: there must be none. */
+int log_check_last(struct work *w, int64_t conversation, int64_t last_seq, struct err *err);
 /* The event an agent's request made, and the hash of that request. Likewise. */
 int log_find_request(struct work *w, int64_t conversation, struct str agent_id, struct str request,
                      struct event *ret, struct str *ret_hash, struct err *err);

@@ -93,6 +93,8 @@ static struct str text_of(const struct json *v, const char *key)
 
 static void read_kinds(struct machine *m, const struct json *list)
 {
+    if (list->type != JSON_ARRAY) /* damaged: it may run nothing until it registers */
+        return;
     JSON_FOREACH (item, list) {
         if (m->kind_count == MACHINE_KINDS_MAX)
             return;

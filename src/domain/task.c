@@ -926,7 +926,8 @@ static int read_words(struct work *w, const struct task *t, struct words *ret, s
     int r = query_one(q, err);
     if (r < 0)
         return r;
-    REQUIRE(r == STORE_ROW);
+    if (r == STORE_DONE)
+        return err_set(err, ERR_INTERNAL, "task %lld is not in the store", (long long)t->task);
     struct str *const texts[] = {&ret->content, &ret->error, &ret->note};
     for (int i = 0; i < 3; i++)
         *texts[i] = query_is_null(q, i) ? STR_NONE : arena_str(&w->arena, query_get_text(q, i));

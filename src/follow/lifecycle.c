@@ -51,7 +51,8 @@ int lifecycle_new(struct work *w, struct lifecycle **ret, struct err *err)
     int r = query_one(q, err);
     if (r < 0)
         return r;
-    REQUIRE(r == STORE_ROW);
+    if (r == STORE_DONE)
+        return err_set(err, ERR_INTERNAL, "the store is damaged: the lifecycle has no cursor");
     struct lifecycle *f = mem_zalloc(sizeof *f);
     f->work = w;
     f->now.cursor = f->now.stored = query_get_int(q, 0);

@@ -127,13 +127,20 @@ static size_t count_up_to(const struct facts *o, int64_t n)
 
 /* ---- opening ---- */
 
+/* One that others can follow; 0: none. */
+static int64_t read_number(const struct json *line, const char *key)
+{
+    int64_t n = json_get_int(line, key, 0);
+    return n < INT64_MAX ? n : 0;
+}
+
 static void read_line(struct facts *o, struct arena *a, struct str line)
 {
     const struct json *json;
     arena_clear(a);
     int r = json_parse(a, line, JSON_DEPTH_DEFAULT, &json, NULL);
-    int64_t n = r == 0 ? json_get_int(json, "n", 0) : 0;
-    int64_t accepted_to = r == 0 ? json_get_int(json, "acceptedTo", 0) : 0;
+    int64_t n = r == 0 ? read_number(json, "n") : 0,
+            accepted_to = r == 0 ? read_number(json, "acceptedTo") : 0;
     if (accepted_to > 0) {
         leave(o, count_up_to(o, accepted_to));
         o->next_n = MAX(o->next_n, accepted_to + 1);

@@ -74,8 +74,9 @@ int order_parse(struct arena *a, struct str text, struct order *ret, struct err 
     struct order o = {0};
     const struct json *json;
     int r = json_parse(a, text, JSON_DEPTH_DEFAULT, &json, err);
-    if (r == 0)
-        r = read_text(a, json, "spawnId", &o.spawn_id, err);
+    if (r < 0)
+        return r;
+    r = read_text(a, json, "spawnId", &o.spawn_id, err);
     if (r == 0)
         r = read_text(a, json, "folder", &o.folder, err);
     if (r == 0)

@@ -56,14 +56,18 @@ static int code_of(int rc, enum sqlite_doing doing)
     return rc == (rc & 0xff) ? ERR_INTERNAL : code_of(rc & 0xff, doing);
 }
 
-_noreturn_ static void end_process(struct store *s, int rc)
+_noreturn_ static void end_process(struct store *s, int rc, const char *why)
 {
-    bool sync = rc == SQLITE_IOERR_FSYNC || rc == SQLITE_IOERR_DIR_FSYNC;
     log_error("store", "lost", "path=%s sqlite=%d error=%s", log_quote(str_of(s->path)), rc,
-              log_quote(str_of(sync ? "fsync failed" : sqlite3_errstr(rc))));
+              log_quote(str_of(why)));
     if (fatal_hook)
         fatal_hook(rc);
     _exit(EXIT_STORE_LOST);
+}
+
+void store_give_up(struct store *s, const char *why)
+{
+    end_process(s, sqlite3_errcode(s->db), why);
 }
 
 int sqlite_fail(struct store *s, int rc, enum sqlite_doing doing, struct err *err)
@@ -74,8 +78,9 @@ int sqlite_fail(struct store *s, int rc, enum sqlite_doing doing, struct err *er
         [DOING_WRITE] = "the store cannot take writes now",
     };
     int code = code_of(rc, doing);
+    bool sync = rc == SQLITE_IOERR_FSYNC || rc == SQLITE_IOERR_DIR_FSYNC;
     if (code == FATAL)
-        end_process(s, rc);
+        end_process(s, rc, sync ? "fsync failed" : sqlite3_errstr(rc));
     if (code == ERR_LOCKED)
         return err_set(err, ERR_LOCKED, "%s is in use by another server", s->path);
     if (code == ERR_INTERNAL)

@@ -34,6 +34,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/macro.h"
 #include "base/str.h"
 #include "store/statements.h"
 
@@ -54,6 +55,8 @@ struct store_stats {
  * For tests, which look at what is left; the process ends when it returns. NULL: nothing. */
 typedef void store_fatal_fn(int backend_error);
 void store_set_fatal_hook(store_fatal_fn *hook);
+/* What the caller must know of the store cannot be read: the process ends as above. */
+_noreturn_ void store_give_up(struct store *s, const char *why);
 
 /*
  * url: "sqlite:PATH". Creates the file and migrates the schema. ERR_LOCKED if another server has

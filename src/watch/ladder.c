@@ -1082,9 +1082,10 @@ static int find_next(struct ladder *l, struct err *err)
         int r = query_one(q, err);
         if (r < 0)
             return r;
-        if (!query_is_null(q, 0))
-            next_ms = MIN(next_ms, query_get_int(q, 0));
+        int64_t look_ms = query_is_null(q, 0) ? NEVER_MS : query_get_int(q, 0);
         query_end(q);
+        if (look_ms > l->pass.horizon_ms) /* else what is stored there is no time (P17) */
+            next_ms = MIN(next_ms, look_ms);
     }
     l->work->next_look_ms = MIN(l->work->next_look_ms, next_ms);
     return 0;

@@ -4,7 +4,10 @@ Pure functions over plain data, so that test_audit.py can hand them a doctored l
 complain. What they hold the server to:
 
     P6   seq is gapless from 1 in every conversation; nothing follows a terminal message
-    P7   at most one terminal message, and it is there if and only if the status is `completed`
+    P7   at most one terminal message, and it is there if and only if the status is `completed`; one
+         terminal event for each ended task, with a reason
+    P8   a task's epoch never goes back
+    P10  a completed task has its deliverable, once
     P12  every acknowledged event is in the log, with the seq, id, turn and text of its answer
     P19  no request had its effect twice
     P4   no agent ever had two open starts, and no two starts were of one spawn
@@ -128,6 +131,74 @@ def audit_follower(log, followed):
                    for i in pushed.keys() - stored.keys()]
     complaints += [f"id {i} was pushed as something else" for i in pushed.keys() & stored.keys()
                    if pushed[i] != stored[i]]
+    return complaints
+
+
+def ends_of(log):
+    """task -> the data of its terminal events."""
+    ends = collections.defaultdict(list)
+    for events in log.values():
+        for e in events:
+            if e["type"] == "system" and e["payload"].get("kind") == "agent.task":
+                ends[e["payload"]["data"]["task"]].append(e["payload"]["data"])
+    return ends
+
+
+OVER = ("completed", "failed", "timeout", "canceled")
+
+
+def audit_task(t, ends, cards):
+    def say(what):
+        complaints.append(f"task {t['task']} ({t['content']}): {what}")
+
+    complaints, over = [], t["status"] in OVER
+    if len(ends) != over:
+        say(f"{len(ends)} terminal events, and it is {t['status']}")
+    if any(not e["reason"] for e in ends):
+        say("ended without a reason")
+    deliverables = [c for c in cards if c["type"] == "task.deliverable"]
+    if len(deliverables) > 1 or (t["status"] == "completed"
+                                 and [c["content"] for c in deliverables] != [t["content"]]):
+        say(f"its deliverables are {[c['content'] for c in deliverables]}")
+    for kind in ("tool.call", "tool.result"):
+        ids = [c["content"]["toolCallId"] for c in cards if c["type"] == kind]
+        if len(ids) != len(set(ids)):
+            say(f"a {kind} took effect twice")
+    return complaints
+
+
+def audit_task_ack(a, task, cards):
+    """What somebody was told, and how it is now."""
+    if a["status"] in OVER and (task["status"], task["epoch"]) != (a["status"], a["epoch"]):
+        return [f"LOST: {a['key']} ended {a['content']} as {a['status']}, it is {task['status']}"]
+    if a["epoch"] is not None and task["epoch"] < a["epoch"]:
+        return [f"{a['content']}: epoch {task['epoch']}, after {a['epoch']} was told"]
+    if a["card"] is not None and a["card"] not in [c["card"] for c in cards]:
+        return [f"LOST: card {a['card']} of {a['content']}"]
+    told = [c for c in cards if c["type"] == "tool.result"
+            and c["content"]["toolCallId"] == a["tool"]]
+    if a["method"] == "tool.report" and [c["content"].get("result") for c in told] != [a["tool"]]:
+        return [f"LOST: the result of {a['tool']}"]
+    return []
+
+
+def audit_tasks(log, tasks, cards, acks, attempted):
+    """Tasks, tools and cards (P6 P7 P8 P10 P12 P19). The content of a task is a name of its own, and
+    that is also its deliverable; the result of a tool is the name of its call."""
+    complaints, ends = [], ends_of(log)
+    by_name, of_task = collections.defaultdict(list), collections.defaultdict(list)
+    for c in cards:
+        of_task[c["task"]].append(c)
+    for t in tasks:
+        by_name[t["content"]].append(t)
+        complaints += audit_task(t, ends[t["task"]], of_task[t["task"]])
+    complaints += [f"{n} was created {len(found)} times" for n, found in by_name.items()
+                   if len(found) > 1]
+    complaints += [f"nobody asked for {n}" for n in by_name if n not in attempted]
+    for a in acks:
+        found = by_name.get(a["content"])
+        complaints += (audit_task_ack(a, found[0], of_task[found[0]["task"]]) if found
+                       else [f"LOST: {a['key']}: there is no {a['content']}"])
     return complaints
 
 

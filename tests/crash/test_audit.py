@@ -5,7 +5,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scenario"))
 
-from audit import audit, head_of, text_hash  # noqa: E402
+from audit import audit, audit_tasks, head_of, text_hash  # noqa: E402
 from reeve_test import check, eq, main  # noqa: E402
 
 
@@ -137,6 +137,69 @@ def test_what_a_follower_missed_saw_twice_or_invented_is_found():
     wounded(lambda case: case["followed"].pop(3), "never saw")
     wounded(lambda case: case["followed"].insert(3, case["followed"][3]), "twice")
     wounded(lambda case: case["followed"][4].update(id=98), "not in the log")
+
+
+# ---- tasks ----
+
+def healthy_tasks():
+    """One is completed after a tool, one is being worked on."""
+    end = {"type": "system", "payload": {"kind": "agent.task",
+                                         "data": {"task": 1, "reason": "completed"}}}
+    tasks = [{"task": 1, "content": "one", "status": "completed", "epoch": 2},
+             {"task": 2, "content": "two", "status": "in_progress", "epoch": 3}]
+    cards = [{"card": 1, "task": 1, "type": "tool.call", "content": {"toolCallId": "t"}},
+             {"card": 2, "task": 1, "type": "tool.result",
+              "content": {"toolCallId": "t", "result": "t"}},
+             {"card": 3, "task": 1, "type": "task.deliverable", "content": "one"}]
+
+    def ack(content, method, task=None, status=None, epoch=None, card=None, tool=None):
+        return {"key": f"k-{method}", "content": content, "method": method, "task": task,
+                "status": status, "epoch": epoch, "card": card, "tool": tool}
+
+    acks = [ack("one", "task.create", 1, "pending", 1), ack("one", "tool.report", tool="t"),
+            ack("one", "task.complete", 1, "completed", 2, 3),
+            ack("two", "task.start", 2, "in_progress", 3)]
+    return {"log": {1: [end]}, "tasks": tasks, "cards": cards, "acks": acks,
+            "attempted": {"one", "two"}}
+
+
+def hurt(wound, word):
+    case = healthy_tasks()
+    wound(case)
+    complaints = audit_tasks(**case)
+    check(any(word in c for c in complaints), f"no word of {word!r} in {complaints}")
+
+
+def test_healthy_tasks_pass():
+    eq(audit_tasks(**healthy_tasks()), [], "complaints")
+
+
+def test_P7_a_task_with_no_end_two_ends_or_no_reason_is_found():
+    hurt(lambda case: case["log"][1].pop(), "0 terminal events")
+    hurt(lambda case: case["log"][1].append(case["log"][1][0]), "2 terminal events")
+    hurt(lambda case: case["tasks"][0].update(status="in_progress"), "1 terminal events")
+    hurt(lambda case: case["log"][1][0]["payload"]["data"].update(reason=None), "without a reason")
+
+
+def test_P8_an_epoch_that_went_back_is_found():
+    hurt(lambda case: case["tasks"][1].update(epoch=2), "epoch 2, after 3")
+
+
+def test_P10_a_lost_or_doubled_card_is_found():
+    hurt(lambda case: case["cards"].pop(), "deliverables are []")
+    hurt(lambda case: case["cards"].append(case["cards"][2]), "deliverables are")
+    hurt(lambda case: case["cards"].append(case["cards"][1] | {"card": 9}), "took effect twice")
+    hurt(lambda case: case["cards"].pop(1), "LOST: the result of t")
+
+
+def test_P12_a_lost_task_or_end_is_found():
+    hurt(lambda case: case["tasks"].pop(), "there is no two")
+    hurt(lambda case: case["tasks"][0].update(status="failed"), "LOST: k-task.complete")
+
+
+def test_P19_a_task_that_was_made_twice_or_by_nobody_is_found():
+    hurt(lambda case: case["tasks"].append(case["tasks"][1] | {"task": 3}), "created 2 times")
+    hurt(lambda case: case["attempted"].discard("two"), "nobody asked for two")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """kill -9 under load, again and again: nothing acknowledged is lost, nothing happens twice.
 
 Workers write over HTTP (one request at a time) and over WebSocket (many in flight): messages, some
-of which close their turn, traces, ends of conversations and new conversations. Each worker appends
-what it was told to a file of its own before it goes on. The server is killed at a random moment and
+of which close their turn, traces, ends of conversations and new conversations. Others work on tasks:
+create, claim, start, suspend for tools, report, resume, complete or fail, and now and then a call
+with an old epoch. Each worker appends what it was told to a file of its own before it goes on. The server is killed at a random moment and
 started again on the same folder; whatever had no answer by then is sent again with its key, and now
 and then something that had. A follower reads the event stream across all of it. audit.py then
 compares log, acknowledgements and follower; every 20 rounds, and at the end with everything read
 afresh.
 
-    REEVE_KILLS=200  rounds       REEVE_SEED=1  a run to repeat as far as timing allows
+    REEVE_KILLS=300  kills        REEVE_SEED=1  a run to repeat as far as timing allows
 """
 import collections
 import json
@@ -20,13 +21,17 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scenario"))
 
-from audit import audit, text_hash  # noqa: E402
+from audit import audit, audit_tasks, text_hash  # noqa: E402
 from reeve_test import (Closed, EventStream, Http, Server, Socket, check, eq, folder,  # noqa: E402
                         main)
 
-KILLS = int(os.environ.get("REEVE_KILLS", "200"))
+KILLS = int(os.environ.get("REEVE_KILLS", "300"))
 SEED = int(os.environ.get("REEVE_SEED", "1"))
 GONE = (Closed, OSError)
+# However slow the machine: nothing here is about time.
+PATIENT = [x for key in ("liveness.active_ttl_seconds", "liveness.acknowledged_timeout_seconds",
+                         "worker.suspend_timeout_seconds")
+           for x in ("--set", f"{key}=86400")]
 
 
 class Request:
@@ -79,11 +84,11 @@ class Worker(threading.Thread):
             return request
         self.made += 1
         request = self.make(f"{self.name}-{self.made}", dice)
-        self.attempted.add(request.key)
         self.unanswered[request.key] = request
         return request
 
     def make(self, key, dice):
+        self.attempted.add(key)
         if self.conversation is None:
             return Request(key, "conversation.create", {
                 "agents": [{"role": self.name}], "maxTurns": self.rng.choice((3, 8, 1000)),
@@ -146,6 +151,72 @@ class HttpWorker(Worker):
                 exchange(self.next_request())
 
 
+class TaskWorker(HttpWorker):
+    """One task after the other, from create to its end, every call with a key."""
+
+    def __init__(self, run, name, conversation):
+        super().__init__(run, name)
+        self.conversation, self.last, self.script = conversation, None, self.lives()
+
+    def make(self, key, dice):
+        method, params, task, refusal = self.script.send(self.last)
+        request = Request(key, method, params | {"idempotencyKey": key})
+        request.task, request.refusal = task, refusal
+        return request
+
+    def settle(self, answer):
+        request = self.unanswered.get(answer["id"])
+        if request is None or "error" not in answer:
+            super().settle(answer)
+            if request is not None:
+                self.last = answer["result"]
+            return
+        eq(answer["error"]["data"]["name"], request.refusal, f"{request.method} {request.params}")
+        self.last = self.unanswered.pop(answer["id"])
+
+    def acknowledge(self, request, answer):
+        result = answer["result"]
+        check(request.refusal is None, f"{request.params} was not refused")
+        task = result.get("task") or {}
+        line = {"key": request.key, "content": request.task, "method": request.method,
+                "task": task.get("task"), "status": task.get("status"), "epoch": task.get("epoch"),
+                "card": result.get("deliverableCardId"), "tool": request.params.get("toolCallId")}
+        os.write(self.file, json.dumps(line).encode() + b"\n")
+        request.answer = answer
+        self.answered.append(request)
+
+    def lives(self):
+        """Yields (method, params, whose task, the error that is to come); gets the results."""
+        agent = {"conversation": self.conversation, "role": self.name, "connectionId": self.name}
+        while True:
+            name = f"task-{self.name}-{self.made}"
+            self.attempted.add(name)
+            got = yield ("task.create", {"conversation": self.conversation, "role": self.name,
+                                         "content": name}, name, None)
+            task = got["task"]["task"]
+            epoch = (yield "task.claim", agent, name, None)["epoch"]
+            yield "task.start", {"task": task, "epoch": epoch}, name, None
+            for tool in range(self.rng.randrange(3)):
+                epoch = yield from self.wait_for_tool(task, epoch, name, f"{name}/{tool}")
+            if self.rng.random() < 0.2:
+                yield "task.complete", {"task": task, "epoch": epoch + 1}, name, "STALE_EPOCH"
+            if self.rng.random() < 0.2:
+                yield "task.fail", {"task": task, "epoch": epoch, "reason": name}, name, None
+            else:
+                yield ("task.complete", {"task": task, "epoch": epoch, "deliverable": name}, name,
+                       None)
+
+    def wait_for_tool(self, task, epoch, name, tool):
+        number = {"task": task, "epoch": epoch}
+        yield "task.suspend", number | {"tools": [{"toolCallId": tool, "name": "x"}]}, name, None
+        yield ("tool.report", {"task": task, "toolCallId": tool, "status": "success",
+                               "result": tool}, name, None)
+        got = yield "task.resume", number, name, None
+        eq([r["result"] for r in got["results"]], [tool], "what was resumed with")
+        got = yield "task.applied", number | {"toolCallIds": [tool]}, name, None
+        return got["epoch"]
+
+
 class SocketWorker(Worker):
     """Many in flight; what decides where the next ones go (create, end) travels alone."""
 
@@ -205,25 +276,30 @@ class Follower(threading.Thread):
 
 class Run:
     def __init__(self):
-        self.server = Server().start()
+        self.server = Server(args=PATIENT).start()
         self.rng = random.Random(SEED)
         self.over, self.up = threading.Event(), threading.Event()
         self.shared = self.server.talk("shared", maxTurns=1_000_000)
         self.workers = [HttpWorker(self, "http0"), HttpWorker(self, "http1"),
                         SocketWorker(self, "ws0"), SocketWorker(self, "ws1")]
+        self.workers += [TaskWorker(self, name, self.server.talk(name, maxTurns=0))
+                         for name in ("task0", "task1")]
+        self.kills = 0
         self.follower = Follower(self)
         self.log = collections.defaultdict(list)
 
     def crash(self):
         """A random time of load, kill -9, and a start; one start in ten is killed as well."""
         self.up.set()
-        self.over.wait(self.rng.uniform(0, 0.2))
+        self.over.wait(self.rng.uniform(0, 0.15))
         self.up.clear()
         self.server.kill()
+        self.kills += 1
         if self.rng.random() < 0.1:
             self.server.spawn()
             self.over.wait(self.rng.uniform(0, 0.03))
             self.server.kill()
+            self.kills += 1
         self.server.start()
         self.check_threads()
 
@@ -274,18 +350,36 @@ class Run:
         twice = [k for k, n in collections.Counter(made.values()).items() if k and n > 1]
         complaints += [f"create {k} took effect twice" for k in twice]
         complaints += [f"LOST: conversation {a['conversation']} of {a['key']}" for a in acks
-                       if "seq" not in a and made.get(a["conversation"]) != a["key"]]
+                       if not {"seq", "method"} & a.keys() and made.get(a["conversation"]) != a["key"]]
+        complaints += self.audit_tasks(log, [a for a in acks if "method" in a], attempted)
         check(not complaints, f"{len(complaints)} complaints:\n" + "\n".join(complaints[:20]))
         return len(acks)
+
+
+    def audit_tasks(self, log, acks, attempted):
+        tasks, cards = [], []
+        for worker in self.workers:
+            if isinstance(worker, TaskWorker):
+                tasks += self.pages("task.list", "tasks", conversation=worker.conversation)
+                cards += self.pages("card.list", "cards", conversation=worker.conversation)
+        return audit_tasks(log, tasks, cards, acks, attempted)
+
+    def pages(self, method, what, **params):
+        rows, after = [], 0
+        while after is not None:
+            page = self.server.call(method, after=after, limit=500, **params)
+            rows, after = rows + page[what], page["next"]
+        return rows
 
 
 def test_P12_nothing_acknowledged_is_lost_by_kill_9():
     run = Run()
     for thread in (*run.workers, run.follower):
         thread.start()
-    for number in range(1, KILLS + 1):
+    while run.kills < KILLS - 1:  # the last one is finish()'s
+        before = run.kills
         run.crash()
-        if number % 20 == 0:
+        if run.kills // 25 > before // 25:
             run.audit(run.log)
     run.finish()
     fresh = collections.defaultdict(list)
@@ -294,7 +388,8 @@ def test_P12_nothing_acknowledged_is_lost_by_kill_9():
     acks = run.audit(fresh, run.follower.seen)
     for number, events in run.log.items():
         eq(fresh[number][:len(events)], events, f"what conversation {number} held earlier")
-    print(f"{KILLS} kills, {acks} acknowledgements, {sum(len(e) for e in fresh.values())} events in"
+    print(f"proof weapon=kill9 kills={run.kills + 1} acks={acks} failures=0")
+    print(f"{run.kills + 1} kills, {acks} acknowledgements, {sum(len(e) for e in fresh.values())} events in"
           f" {len(fresh)} conversations, {sum(w.resent for w in run.workers)} requests sent again,"
           f" {sum(w.repeated for w in run.workers)} repeated, {len(run.follower.seen)} followed,"
           f" 0 lost, 0 doubled")

@@ -1,5 +1,5 @@
 /*
- * fuzz_http.c: any bytes at all, as a request and as a chunked body.
+ * fuzz_http.c: any bytes at all, as requests one after the other, and as a chunked body.
  *
  * The first two bytes of an input (little-endian) say where the rest is cut in two; whole and cut
  * must give the same transcript. Pieces live in memory of their exact size, and everything a head
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "net/http.h"
 
-enum { HEAD_MAX = 1024, BODY_MAX = 256 };
+enum { HEAD_MAX = 1024, BODY_MAX = 256, REQUESTS_MAX = 8 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -70,7 +70,8 @@ static int head_arrives(struct buf *out, struct str in, size_t *scanned, struct 
     return (int)skip + n;
 }
 
-static void run_body(struct buf *out, struct str in, size_t cut)
+/* Bytes of the body, if it is whole; else 0. */
+static size_t run_body(struct buf *out, struct str in, size_t cut)
 {
     struct http_chunked c = {0};
     _cleanup_buf_ struct buf body = BUF_INIT(BODY_MAX);
@@ -81,25 +82,43 @@ static void run_body(struct buf *out, struct str in, size_t cut)
         int64_t n = http_chunked_feed(&c, (struct str){copy, end - used}, BODY_MAX, &body);
         if (n < 0) {
             buf_addf(out, "body status %d", (int)n);
-            return;
+            return 0;
         }
         used += (size_t)n;
         REQUIRE(c.done || used == end);
     }
     buf_addf(out, "body %d used %zu ", c.done, used);
     add_field(out, buf_str(&body));
+    return c.done ? used : 0;
 }
 
-static void run_request(struct buf *out, struct str in, size_t cut)
+/* Where the next one begins; 0: there is none. */
+static size_t run_request(struct buf *out, struct str in, size_t cut)
 {
     struct http_head head;
     size_t scanned = 0;
     int n = head_arrives(out, (struct str){in.p, cut}, &scanned, &head);
     if (n == 0)
         n = head_arrives(out, in, &scanned, &head);
-    if (n > 0 && head.chunked) {
-        struct str rest = str_skip(in, (size_t)n);
-        run_body(out, rest, cut > (size_t)n ? cut - (size_t)n : rest.n);
+    if (n <= 0)
+        return 0;
+    struct str rest = str_skip(in, (size_t)n);
+    size_t used = 0;
+    if (head.chunked)
+        used = run_body(out, rest, cut > (size_t)n ? cut - (size_t)n : rest.n);
+    else if ((uint64_t)head.content_length <= rest.n)
+        used = (size_t)head.content_length;
+    bool is_whole = head.chunked ? used > 0 : used == (size_t)head.content_length;
+    return is_whole && head.keep_alive ? (size_t)n + used : 0;
+}
+
+static void run_requests(struct buf *out, struct str in, size_t cut)
+{
+    size_t used = 1;
+    for (int i = 0; i < REQUESTS_MAX && used > 0; i++) {
+        used = run_request(out, in, MIN(cut, in.n));
+        in = str_skip(in, used);
+        cut = cut > used ? cut - used : in.n;
     }
 }
 
@@ -110,9 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str in = {(const char *)data + 2, size - 2};
     size_t cut = MIN((size_t)(data[0] | data[1] << 8), in.n);
     _cleanup_buf_ struct buf whole = BUF_INIT(1 << 20), pieces = BUF_INIT(1 << 20);
-    run_request(&whole, in, in.n);
+    run_requests(&whole, in, in.n);
     run_body(&whole, in, in.n);
-    run_request(&pieces, in, cut);
+    run_requests(&pieces, in, cut);
     run_body(&pieces, in, cut);
     REQUIRE(str_eq(buf_str(&whole), buf_str(&pieces)));
     return 0;

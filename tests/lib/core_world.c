@@ -50,10 +50,13 @@ static void count_token_change(void *ctx, struct store *store)
     w->token_changes++;
 }
 
-static void start(struct world *w)
+static int start(struct world *w, struct err *err)
 {
-    struct err err = ERR_INIT;
-    CHECK_INT(store_open("sqlite:a.db", "disk", WORLD_START_MS, &w->store, &err), 0);
+    w->store = NULL;
+    w->core = NULL;
+    int r = store_open("sqlite:a.db", "disk", WORLD_START_MS, &w->store, err);
+    if (r < 0)
+        return r;
     const struct core_config config = {.store = w->store,
                                        .clock = &w->clock,
                                        .options = &w->options,
@@ -61,32 +64,54 @@ static void start(struct world *w)
                                        .store_url = "sqlite",
                                        .tokens_changed = count_token_change,
                                        .ctx = w};
-    if (core_new(&config, &w->core, &err) < 0)
-        tap_fail(__FILE__, __LINE__, "%s", err.message);
+    r = core_new(&config, &w->core, err);
     w->token_changes = 0;
+    return r;
+}
+
+static void must_start(struct world *w)
+{
+    struct err err = ERR_INIT;
+    if (start(w, &err) < 0)
+        tap_fail(__FILE__, __LINE__, "%s", err.message);
 }
 
 struct world *world_new(void)
 {
+    return world_on(NULL, NULL);
+}
+
+struct world *world_on(const struct fault_vfs *files, const struct options *options)
+{
     struct world *w = mem_zalloc(sizeof *w);
     log_set_level(LOG_ERROR + 1);
     w->disk = fault_vfs_new("disk", 1);
+    if (files)
+        fault_vfs_copy_files(w->disk, files);
     clock_init_manual(&w->clock, &clock_kernel, WORLD_START_MS);
     options_init(&w->options);
     /* Passes come when something is due: the fixed cadence would only be in the way. */
     w->options.value[OPT_pmo_watchdog_interval_seconds] = 300;
     w->options.value[OPT_worker_watchdog_interval_seconds] = 300;
+    if (options)
+        w->options = *options;
     w->grant = (struct grant){.scope = SCOPE_OPERATOR, .subject = "operator"};
     w->peer = peer_new(NULL, WORLD_ROOM_BYTES);
     w->other = peer_new(NULL, SIZE_MAX);
-    start(w);
+    must_start(w);
     return w;
 }
 
 void world_restart(struct world *w)
 {
     core_free(w->core);
-    start(w);
+    must_start(w);
+}
+
+int world_try_restart(struct world *w, struct err *err)
+{
+    core_free(w->core);
+    return start(w, err);
 }
 
 void world_use_real_clock(struct world *w)
@@ -100,14 +125,25 @@ void world_use_real_clock(struct world *w)
 void world_free(struct world *w)
 {
     outbox_release(&w->out);
-    CHECK_INT(atomic_load(&w->peer->refs), 1 + (int)core_stats(w->core)->subscriptions);
-    core_free(w->core);
+    if (w->core) {
+        CHECK_INT(atomic_load(&w->peer->refs), 1 + (int)core_stats(w->core)->subscriptions);
+        core_free(w->core);
+    }
     CHECK_INT(atomic_load(&w->peer->refs), 1);
     CHECK_INT(atomic_load(&w->other->refs), 1);
     peer_unref(w->peer);
     peer_unref(w->other);
     fault_vfs_free(w->disk);
     free(w);
+}
+
+struct fault_vfs *world_leave(struct world *w)
+{
+    core_free(TAKE_PTR(w->core));
+    struct fault_vfs *files = fault_vfs_new("left", 1);
+    fault_vfs_copy_files(files, w->disk);
+    world_free(w);
+    return files;
 }
 
 void fill_disk(struct world *w)

@@ -40,8 +40,14 @@ struct world {
 };
 
 struct world *world_new(void);
+/* On a copy of these files, which another world has left; NULL: with none, with the defaults. */
+struct world *world_on(const struct fault_vfs *files, const struct options *options);
+/* Ends it like world_free(); what its disk holds, for world_on(). */
+struct fault_vfs *world_leave(struct world *w);
 void world_free(struct world *w); /* checks that nothing holds on to the peer */
 void world_restart(struct world *w);
+/* The same where it may be refused: then there is no core. */
+int world_try_restart(struct world *w, struct err *err);
 /* From here on there is no space on the disk, or there is. */
 void fill_disk(struct world *w);
 void free_disk(struct world *w);

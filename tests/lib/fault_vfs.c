@@ -1,8 +1,10 @@
 /*
  * fault_vfs.c: see fault_vfs.h.
  *
- * There is one object per file name, for ever: deleting it clears `exists`, creating it again is a
- * truncation to nothing. So an undone deletion brings back what was there.
+ * There is one object per file name, for ever: deleting it clears `exists`, so an undone deletion
+ * brings back what was there. What is created again under the name is another file: it begins
+ * empty, and the old one is kept as its ghost until the entry of either is on disk. Losing power
+ * leaves one or the other or none, never a mixture of both.
  */
 #include "fault_vfs.h"
 
@@ -33,6 +35,8 @@ struct disk_file {
     struct change *pending;
     size_t pending_count, pending_cap;
     bool is_wal, wrote_since_sync, wrote_header_last;
+    struct bytes ghost; /* a file of this name that was deleted, but not for good */
+    bool has_ghost;
 };
 
 struct fault_vfs {
@@ -48,6 +52,9 @@ struct fault_vfs {
     bool forever, struck;
     uint64_t capacity;
     bool skip_commit_syncs, is_paused, is_dying;
+    fault_watch_fn *watch;
+    void *watch_ctx;
+    bool is_held_off;
 };
 
 struct handle {
@@ -108,10 +115,25 @@ static void change_apply(const struct change *c, struct bytes *b)
         memcpy(b->p + c->offset, c->data, c->n);
 }
 
-static void file_change(struct disk_file *f, struct change c)
+static void add_pending(struct disk_file *f, struct change c)
 {
     f->pending = mem_grow(f->pending, &f->pending_cap, f->pending_count + 1, sizeof *f->pending);
     f->pending[f->pending_count++] = c;
+}
+
+static struct change change_copy(const struct change *c)
+{
+    struct change copy = *c;
+    if (c->data) {
+        copy.data = mem_alloc(c->n);
+        memcpy(copy.data, c->data, c->n);
+    }
+    return copy;
+}
+
+static void file_change(struct disk_file *f, struct change c)
+{
+    add_pending(f, c);
     change_apply(&c, &f->now);
 }
 
@@ -122,9 +144,8 @@ static void file_truncate(struct disk_file *f, size_t size)
 
 static void file_write(struct disk_file *f, const void *data, size_t n, size_t offset)
 {
-    struct change c = {.offset = offset, .n = n, .data = mem_alloc(n)};
-    memcpy(c.data, data, n);
-    file_change(f, c);
+    const struct change c = {.offset = offset, .n = n, .data = (unsigned char *)data};
+    file_change(f, change_copy(&c));
 }
 
 static void file_forget_pending(struct disk_file *f)
@@ -198,6 +219,12 @@ static void cut_file(struct fault_vfs *v, struct disk_file *f, uint64_t manner)
     bytes_copy(&f->now, &f->disk);
     if (f->exists != f->exists_on_disk)
         f->exists = f->exists_on_disk = below(v, 2);
+    if (f->has_ghost && !f->exists && below(v, 2)) {
+        bytes_copy(&f->disk, &f->ghost);
+        bytes_copy(&f->now, &f->ghost);
+        f->exists = f->exists_on_disk = true;
+    }
+    f->has_ghost = false;
 }
 
 void fault_vfs_power_off(struct fault_vfs *v)
@@ -241,7 +268,11 @@ static bool strikes(struct fault_vfs *v, enum op op)
 {
     if (v->off || (v->is_dying && op != OP_READ))
         return true;
-    if (v->is_paused || !can_hit(v->fault, op))
+    if (v->is_paused || v->is_held_off)
+        return false;
+    if (v->watch && op != OP_READ)
+        v->watch(v->watch_ctx);
+    if (!can_hit(v->fault, op))
         return false;
     v->operations++;
     bool hit = v->nth > 0 && (v->forever ? v->operations >= v->nth : v->operations == v->nth);
@@ -333,6 +364,12 @@ static bool is_commit_sync(const struct disk_file *f)
     return f->is_wal && f->wrote_since_sync && !f->wrote_header_last;
 }
 
+static void entry_sync(struct disk_file *f)
+{
+    f->exists_on_disk = f->exists;
+    f->has_ghost = false;
+}
+
 static int on_sync(sqlite3_file *file, int flags)
 {
     (void)flags;
@@ -349,9 +386,9 @@ static int on_sync(sqlite3_file *file, int flags)
     if (skip)
         return SQLITE_OK;
     file_sync(h->f);
-    h->f->exists_on_disk = h->f->exists;
+    entry_sync(h->f);
     for (size_t i = 0; h->sync_folder && i < h->v->file_count; i++)
-        h->v->files[i].exists_on_disk = h->v->files[i].exists;
+        entry_sync(&h->v->files[i]);
     h->sync_folder = false;
     return SQLITE_OK;
 }
@@ -414,15 +451,29 @@ static const sqlite3_io_methods methods = {
 
 /* The methods of the file system. */
 
+/* Made if it is not known; NULL: too many, or too long a name. */
 static struct disk_file *find_file(struct fault_vfs *v, const char *name)
 {
     for (size_t i = 0; i < v->file_count; i++)
         if (strcmp(v->files[i].name, name) == 0)
             return &v->files[i];
-    REQUIRE(v->file_count < FILES_MAX && strlen(name) < NAME_BYTES);
+    if (v->file_count == FILES_MAX || strlen(name) >= NAME_BYTES)
+        return NULL;
     struct disk_file *f = &v->files[v->file_count++];
     strcpy(f->name, name);
     return f;
+}
+
+static void file_begin_anew(struct disk_file *f)
+{
+    if (f->exists_on_disk) {
+        bytes_copy(&f->ghost, &f->disk);
+        f->has_ghost = true;
+    }
+    file_forget_pending(f);
+    bytes_resize(&f->now, 0);
+    bytes_resize(&f->disk, 0);
+    f->exists_on_disk = false;
 }
 
 static int on_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags,
@@ -433,12 +484,12 @@ static int on_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, 
     h->base.pMethods = NULL;
     REQUIRE(name); /* all temporary files are in memory */
     struct disk_file *f = find_file(v, name);
-    if (!f->exists && !(flags & SQLITE_OPEN_CREATE))
+    if (!f || (!f->exists && !(flags & SQLITE_OPEN_CREATE)))
         return SQLITE_CANTOPEN;
     if (strikes(v, OP_OPEN))
         return SQLITE_CANTOPEN;
     if (!f->exists)
-        file_truncate(f, 0);
+        file_begin_anew(f);
     f->exists = true;
     f->is_wal = flags & SQLITE_OPEN_WAL;
     *h = (struct handle){.base = {&methods}, .v = v, .f = f, .generation = v->generation};
@@ -454,11 +505,11 @@ static int on_delete(sqlite3_vfs *vfs, const char *name, int sync_folder)
     struct disk_file *f = find_file(v, name);
     if (strikes(v, OP_DELETE))
         return SQLITE_IOERR_DELETE;
-    if (!f->exists)
+    if (!f || !f->exists)
         return SQLITE_IOERR_DELETE_NOENT;
     f->exists = false;
     if (sync_folder)
-        f->exists_on_disk = false;
+        entry_sync(f);
     return SQLITE_OK;
 }
 
@@ -468,7 +519,8 @@ static int on_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
     struct fault_vfs *v = (struct fault_vfs *)vfs;
     if (v->off)
         return SQLITE_IOERR_ACCESS;
-    *ret = find_file(v, name)->exists;
+    const struct disk_file *f = find_file(v, name);
+    *ret = f && f->exists;
     return SQLITE_OK;
 }
 
@@ -532,10 +584,55 @@ struct fault_vfs *fault_vfs_free(struct fault_vfs *v)
         free(v->files[i].pending);
         free(v->files[i].now.p);
         free(v->files[i].disk.p);
+        free(v->files[i].ghost.p);
     }
     free(v->name);
     free(v);
     return NULL;
+}
+
+void fault_vfs_copy_files(struct fault_vfs *v, const struct fault_vfs *from)
+{
+    REQUIRE(v->file_count == 0);
+    for (; v->file_count < from->file_count; v->file_count++) {
+        const struct disk_file *source = &from->files[v->file_count];
+        struct disk_file *f = &v->files[v->file_count];
+        strcpy(f->name, source->name);
+        f->exists = f->exists_on_disk = source->exists;
+        bytes_copy(&f->now, &source->now);
+        bytes_copy(&f->disk, &source->now);
+    }
+}
+
+void fault_vfs_hold_off(struct fault_vfs *v, bool is_held_off)
+{
+    v->is_held_off = is_held_off;
+}
+
+void fault_vfs_watch(struct fault_vfs *v, fault_watch_fn *fn, void *ctx)
+{
+    v->watch = fn;
+    v->watch_ctx = ctx;
+}
+
+struct fault_vfs *fault_vfs_after_cut(const struct fault_vfs *v, const char *name, uint64_t seed)
+{
+    struct fault_vfs *cut = fault_vfs_new(name, seed);
+    for (; cut->file_count < v->file_count; cut->file_count++) {
+        const struct disk_file *source = &v->files[cut->file_count];
+        struct disk_file *f = &cut->files[cut->file_count];
+        strcpy(f->name, source->name);
+        f->exists = source->exists;
+        f->exists_on_disk = source->exists_on_disk;
+        bytes_copy(&f->disk, &source->disk);
+        bytes_copy(&f->ghost, &source->ghost);
+        f->has_ghost = source->has_ghost;
+        for (size_t i = 0; i < source->pending_count; i++)
+            add_pending(f, change_copy(&source->pending[i]));
+    }
+    fault_vfs_power_off(cut);
+    fault_vfs_power_on(cut);
+    return cut;
 }
 
 void fault_vfs_plan(struct fault_vfs *v, enum fault fault, uint64_t nth, bool forever)

@@ -38,6 +38,9 @@ enum fault {
 struct fault_vfs *fault_vfs_new(const char *name, uint64_t seed); /* registers it with SQLite */
 struct fault_vfs *fault_vfs_free(struct fault_vfs *v);            /* NULL; close all files first */
 
+/* The files of another disk, as they are there now; this one has none yet. */
+void fault_vfs_copy_files(struct fault_vfs *v, const struct fault_vfs *from);
+
 /* The nth operation from now, counted from 1 among those the fault can hit, fails; with `forever`
  * all later ones too. One plan at a time; nth 0 means never. */
 void fault_vfs_plan(struct fault_vfs *v, enum fault fault, uint64_t nth, bool forever);
@@ -48,10 +51,18 @@ bool fault_vfs_is_dying(const struct fault_vfs *v);
 /* While it is, nothing is counted and no plan strikes: for whoever looks from outside. */
 void fault_vfs_pause(struct fault_vfs *v, bool pause);
 
+/* While it is held off nothing fails and nothing is counted: for a test that looks for itself. */
+void fault_vfs_hold_off(struct fault_vfs *v, bool is_held_off);
+
 /* From here on everything fails and nothing changes. */
 void fault_vfs_power_off(struct fault_vfs *v);
 /* What the disk has kept becomes what is there. Files still open stay dead for good. */
 void fault_vfs_power_on(struct fault_vfs *v);
+/* Called before each change of a file or of the folder; NULL: nobody. */
+typedef void fault_watch_fn(void *ctx);
+void fault_vfs_watch(struct fault_vfs *v, fault_watch_fn *fn, void *ctx);
+/* The disk that would be found if the power went now; this one goes on. */
+struct fault_vfs *fault_vfs_after_cut(const struct fault_vfs *v, const char *name, uint64_t seed);
 /* A write that would make all files together larger than this finds no space; 0: no limit. */
 void fault_vfs_set_capacity(struct fault_vfs *v, uint64_t bytes);
 /* Lies about the syncs that make commits durable, and honours the rest: what
