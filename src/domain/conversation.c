@@ -9,6 +9,7 @@
 #include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "domain/append.h"
 #include "domain/command.h"
 #include "domain/guidance.h"

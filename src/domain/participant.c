@@ -11,6 +11,7 @@
 #include "domain/head.h"
 #include "domain/inbox.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "domain/task.h"
 #include "domain/tool.h"
 #include "domain/work.h"

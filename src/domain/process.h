@@ -1,13 +1,9 @@
 /*
- * process.h: what machines say about processes, and the one place that decides what follows.
+ * process.h: what machines say about processes, and what follows from it.
  *
  * A process is named by its spawn id, given with the command that asked for it. What is said of a
- * spawn that is no longer its agent's current one is noted and changes nothing else.
- *
- * One function makes starts (start(), in process.c), and no two restarters can race (L45): a task
- * arrives, a listener lapses, a process ends, a machine comes back, a conversation is resumed: all
- * of them call agent_bring_up(), which looks at everything there is and asks for one start or for
- * none. A person's wish passes what stands in the way of the others: the waits and the breaker.
+ * spawn that is no longer its agent's current one is noted and changes nothing else. Whether
+ * another is started is decided in start.c.
  */
 #pragma once
 
@@ -21,26 +17,6 @@
 
 struct machine;
 struct work;
-
-/* Starts it if it is wanted, may run, and is not up or on its way; else does nothing. */
-int agent_bring_up(struct work *w, struct agent *a, const char *reason, struct err *err);
-/* The same, and a process that runs but does not work is replaced. */
-int agent_replace(struct work *w, struct agent *a, const char *reason, struct err *err);
-/* The wait before its restart is over: the ladder's agent.exited. */
-int agent_start_again(struct work *w, struct agent *a, struct err *err);
-/* It should not be up. Whatever state the conversation is in. */
-int agent_stop(struct work *w, struct agent *a, const char *reason, struct err *err);
-/* All of a conversation that are wanted: it began, or was resumed. */
-int agents_ensure_desired(struct work *w, int64_t conversation, const char *reason,
-                          struct err *err);
-/* A person wants it down, and what went wrong before is forgotten. */
-int agent_stop_by_person(struct work *w, struct agent *a, struct err *err);
-/* A person wants it up: whatever stood in the way is forgotten. */
-int agent_start_by_person(struct work *w, struct agent *a, const char *reason, struct err *err);
-/* A person wants a new process in place of the one there is. */
-int agent_restart_by_person(struct work *w, struct agent *a, struct err *err);
-/* A machine is back: those that should be up and are not, and could not be started without it. */
-int wishes_come_true(struct work *w, struct machine *m, struct err *err);
 
 struct exit_status {
     int64_t code; /* -1: by a signal, or unknown */

@@ -18,6 +18,7 @@
 #include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "domain/head.h"
 #include "domain/log_index.h"
 #include "domain/work.h"

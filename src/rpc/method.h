@@ -21,7 +21,7 @@
 #include "domain/work.h"
 #include "follow/subscription.h"
 #include "rpc/params.h"
-#include "watch/ladder.h"
+#include "watch/engine.h"
 
 struct rpc_call;
 struct rpc_request;

@@ -7,6 +7,7 @@
 #include "domain/conversation.h"
 #include "domain/participant.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "domain/task.h"
 #include "rpc/method.h"
 #include "watch/why.h"

@@ -1,6 +1,7 @@
 /* method_lifecycle.c: lifecycle.ensure, .stop, .getEnsured, command.list. */
 #include "domain/agent.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "domain/command.h"
 #include "rpc/method.h"
 

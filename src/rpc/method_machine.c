@@ -6,6 +6,7 @@
 #include "domain/log_request.h"
 #include "domain/machine.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "rpc/method.h"
 #include "rpc/rpc.h"
 

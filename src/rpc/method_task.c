@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "domain/agent.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "domain/participant.h"
 #include "domain/task.h"
 #include "rpc/method.h"

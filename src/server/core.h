@@ -25,7 +25,7 @@
 #include "follow/subscription.h"
 #include "rpc/rpc.h"
 #include "store/store.h"
-#include "watch/ladder.h"
+#include "watch/engine.h"
 
 enum core_input_kind {
     CORE_REQUEST, /* request */

@@ -17,7 +17,7 @@
 #include "lib/fault_vfs.h"
 #include "store/sqlite_store.h"
 #include "tap.h"
-#include "watch/ladder.h"
+#include "watch/engine.h"
 
 enum { START_MS = 1000000 };
 
