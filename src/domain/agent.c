@@ -277,8 +277,10 @@ static int project(struct work *w, const struct agent *a, enum agent_view *ret, 
         *ret = VIEW_BREAKER_OPEN;
     else if (a->is_crashed)
         *ret = VIEW_CRASHED;
-    else
-        *ret = a->process == PROCESS_STARTING ? VIEW_STARTING : VIEW_STOPPED;
+    else if (a->process == PROCESS_STARTING)
+        *ret = VIEW_STARTING;
+    else /* a start that was taken and never confirmed may have come to something */
+        *ret = a->spawn_id[0] ? VIEW_UNKNOWN : VIEW_STOPPED;
     return 0;
 }
 

@@ -2,8 +2,8 @@
 else's facts from being taken."""
 from crew import said, talk
 from fleet import edit_store, open_starts
-from reeve_test import check, eq, main
-from scripted_machine import CRASH, DEADLINE_MS, Machine, agent_of, boot
+from reeve_test import Client, check, eq, main
+from scripted_machine import CRASH, DEADLINE_MS, TTL_MS, Machine, agent_of, boot
 from watch_model import advance, manual
 
 
@@ -116,6 +116,63 @@ def test_P17_nor_the_machine_from_registering_without_it(s):
     m.processes.clear()
     m.register()
     eq(roles_to_start(s, c), ["good"], "the other was found to be gone, and is restarted")
+
+
+@manual()
+def test_P9_a_process_that_was_thought_gone_is_stopped_once(s):
+    m, c, spawns = running(s, "a")
+    mine = dict(m.processes)
+    m.processes.clear()
+    m.register()                      # it does not find it, and then it does
+    m.processes = mine
+    (stop,) = [x for x in m.register() if x["type"] == "stop-agent"]
+    eq(stop["spawnId"], spawns["a"], "it is not the current one any more")
+    m.stopped(spawns["a"])
+    open_stops = [x for x in s.call("command.list", conversation=c)["commands"]
+                  if x["type"] == "stop-agent" and x["status"] == "delivered"]
+    eq(open_stops, [], "the order is closed by its end")
+
+
+def start_that_expires(s, m):
+    """A start that the machine takes and does not confirm: (conversation, the command)."""
+    c = talk(s, "a", kind="worker")
+    s.call("agent.start", conversation=c, role="a")
+    given = m.start_given()
+    advance(s, DEADLINE_MS // 2)
+    m.poll()
+    advance(s, DEADLINE_MS // 2 + 1)
+    return c, given
+
+
+@manual()
+def test_P22_what_a_restart_replaces_is_not_taken_for_it(s):
+    m = Machine(s)
+    c, late = start_that_expires(s, m)
+    m.processes[late["spawnId"]] = late
+    m.report("spawned", late["spawnId"], pid=7, startTime=1)   # after all
+    (again,) = m.poll()
+    eq(again["type"], "restart-agent", "it may live, so it is replaced")
+    m.stopped(late["spawnId"])
+    eq(agent_of(s, c, "a")["view"], "starting", "the old one is gone, the new one not seen")
+
+
+@manual()
+def test_P22_a_process_that_was_never_reported_is_not_taken_for_stopped(s):
+    m = Machine(s)
+    c = talk(s, "a", kind="worker")
+    s.call("agent.start", conversation=c, role="a")
+    its_own = Client(s.port, m.tokens[m.start_given()["spawnId"]])
+    its_own.call("participant.join", conversation=c, role="a", connectionId="x")
+    for _ in range(3):                # it speaks; its machine does not say that it began
+        advance(s, DEADLINE_MS // 3 + 1)
+        m.poll(alive=[])
+        its_own.call("participant.heartbeat", conversation=c, role="a", connectionId="x")
+    check(said(s, c, "watch.command.expired"), "the start has expired")
+    advance(s, TTL_MS // 2)
+    its_own.call("participant.heartbeat", conversation=c, role="a", connectionId="x")
+    advance(s, TTL_MS)                # the machine is offline, and then the process is silent too
+    s.call("agent.start", conversation=c, role="a")
+    eq(agent_of(s, c, "a")["view"], "unknown", "nobody saw it end")
 
 
 main()

@@ -157,6 +157,8 @@ static void find_place(struct sim *s, struct worker *w, uint32_t arg)
     w->role = unmanaged > 0
                   ? (int)s->swarm.managed_roles + place / s->fleet.conversation_count % unmanaged
                   : place % (int)s->swarm.roles;
+    if (arg / 64 % 4 == 0) /* a place for which a machine starts processes, too */
+        w->role = place % (int)s->swarm.roles;
     w->has_joined = false;
     forget_work(w);
 }
@@ -338,13 +340,17 @@ static void die(struct sim *s, struct worker *w, uint32_t arg)
 }
 
 /* X(verb, function): of agents and processes alike. */
-#define WORKER_VERBS(X)                                                                           \
-    X(find, find_place)                                                                           \
-    X(join, join)                                                                                 \
-    X(leave, leave)                                                                               \
-    X(beat, beat) X(wait, wait_for_work) X(claim, claim) X(start, start) X(progress, progress)    \
-        X(suspend, suspend) X(resume, resume) X(apply, apply) X(complete, complete) X(fail, fail) \
-            X(say, say) X(lie, lie) X(again, again) X(hang, hang) X(wake, wake) X(die, die)
+#define WORKER_VERBS(X)                                                                       \
+    X(find, find_place)                                                                       \
+    X(join, join)                                                                             \
+    X(leave, leave)                                                                           \
+    X(beat, beat)                                                                             \
+    X(wait, wait_for_work)                                                                    \
+    X(claim, claim)                                                                           \
+    X(start, start)                                                                           \
+    X(progress, progress)                                                                     \
+    X(suspend, suspend) X(resume, resume) X(apply, apply) X(complete, complete) X(fail, fail) \
+        X(say, say) X(lie, lie) X(again, again) X(hang, hang) X(wake, wake) X(die, die)
 
 enum {
 #define X(verb, fn) V_##verb,

@@ -58,6 +58,7 @@ static void p7_one_end(struct sim *s, const struct told *e)
                  (long long)params_int(e->data, "task", 0));
     t->ended_in = (int64_t)s->ticks;
     t->ended_by_rule = is_ladder_reason(reason);
+    t->ended_by_force = t->ended_by_rule || str_is(reason, "canceled_by_user");
     if (str_is(reason, "conversation_ended"))
         known_conversation(s->checker, e->conversation)->ended_tasks_in = (int64_t)s->ticks;
 }
@@ -367,6 +368,17 @@ static void p8_old_epochs_are_refused(struct sim *s, const struct ask *a, const 
                  (long long)t->epoch);
 }
 
+/* It has this task, or one that was taken from it and before this one: either way it may still be
+ * at it. */
+static bool still_works(struct sim *s, const struct worker *w, const struct ask *a, int64_t number)
+{
+    bool is_of_agent = w->conversation == a->conversation && w->role == a->role;
+    if (!is_of_agent || !w->task || w->state == WORKER_SUSPENDED)
+        return false;
+    return w->task == number || (known_task(s->checker, w->task)->ended_by_force &&
+                                 !s->fleet.hosts[w->machine].was_away);
+}
+
 /* Where the machine can be reached, work is handed to another only after the old process is dead.
  */
 static void p21_one_worker(struct sim *s, const struct ask *a, const struct json *result)
@@ -378,7 +390,7 @@ static void p21_one_worker(struct sim *s, const struct ask *a, const struct json
     for (int i = 0; i < s->swarm.processes; i++) {
         const struct worker *w = &s->fleet.workers[SIM_ACTORS_MAX + i];
         bool is_other = a->kind != ACTOR_PROCESS || i != a->who;
-        if (!w->is_alive || !is_other || w->task != number || w->state == WORKER_SUSPENDED)
+        if (!w->is_alive || !is_other || !still_works(s, w, a, number))
             continue;
         sqlite3_stmt *q = look_at(s, LOOK_MACHINE_ONLINE);
         char name[8];

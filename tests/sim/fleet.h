@@ -75,7 +75,7 @@ struct known_spawn {
 };
 
 struct host {
-    bool is_up, is_registered;
+    bool is_up, is_registered, was_away; /* at any time */
     unsigned instance, boot;
     int64_t cut_until_ms; /* nobody hears it, and it hears nobody */
     int64_t poll;

@@ -268,8 +268,10 @@ static void crash(struct sim *s, int who, uint32_t arg)
     struct host *h = host(s, who);
     (void)arg;
     h->is_up = h->is_registered = false;
+    h->was_away = true;
     h->instance++; /* answers to it reach nobody */
     h->order_count = 0;
+    h->poll = 0;
     sim_close_peer(s, ACTOR_MACHINE, who);
 }
 
@@ -287,6 +289,7 @@ static void cut(struct sim *s, int who, uint32_t arg)
 {
     struct host *h = host(s, who);
     h->cut_until_ms = s->now_ms + (int64_t)(arg % 600000);
+    h->was_away = true;
 }
 
 static void kill_process(struct sim *s, int who, uint32_t arg)
@@ -338,7 +341,7 @@ static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_m
         return V_OBEY;
     if (h->fact_count)
         return V_REPORT;
-    return is_polling && sim_between(random, 0, 3) ? V_REPORT : V_POLL;
+    return is_polling ? V_REPORT : V_POLL; /* one at a time: what it has is told in order */
 }
 
 static void take_command(struct sim *s, struct host *h, const struct json *c)

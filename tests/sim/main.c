@@ -2,6 +2,7 @@
  * main.c: reeve-sim.
  *
  *     reeve-sim [--seeds N] [--from SEED] [--jobs N] [--found DIR]   makes N histories
+ *               [--first] [--twice]                              until one fails; each two times
  *     reeve-sim --seed SEED [--trace] [--print]                      one, and what happens in it
  *     reeve-sim --replay FILE... [--trace]                           scenarios
  *
@@ -24,12 +25,12 @@
 #include "sim/run.h"
 #include "sim/shrink.h"
 
-enum { JOBS_MAX = 64, TRIES = 1500, SECONDS_MAX = 300, STEPS_MAX = 200000 };
+enum { JOBS_MAX = 64, TRIES = 600, SECONDS_MAX = 300, STEPS_MAX = 200000 };
 
 struct settings {
     uint64_t from, seeds;
     int jobs;
-    bool traces, prints, twice;
+    bool traces, prints, twice, first;
     const char *found;
 };
 
@@ -185,7 +186,7 @@ static void child_of_seed(uint64_t seed, struct slot *slot, const struct setting
 static void tell(uint64_t seed, const struct history *h, const struct settings *set)
 {
     printf("not ok - seed %llu: %s %s\n", (unsigned long long)seed, h->promise, h->why);
-    if (strcmp(h->promise, "HASH") != 0)
+    if (strcmp(h->promise, "HASH") != 0 && !set->first)
         shrink_and_tell(seed, set);
     fflush(stdout);
 }
@@ -217,6 +218,8 @@ static int run_many(const struct settings *set)
                 continue;
             note_crash(&slots[i], status);
             add(&sum, &slots[i].history);
+            if (set->first && slots[i].history.has_failed)
+                left = 0;
             if (slots[i].history.has_failed)
                 tell(seeds[i], &slots[i].history, set);
             pids[i] = 0;
@@ -276,12 +279,12 @@ static int replay(char **paths, const struct settings *set)
 
 int main(int argc, char **argv)
 {
-    enum { SEEDS = 1, FROM, SEED, JOBS, REPLAY, TRACE, PRINT, TWICE, FOUND };
-    static const struct option options[] = {{"seeds", 1, NULL, SEEDS},   {"from", 1, NULL, FROM},
-                                            {"seed", 1, NULL, SEED},     {"jobs", 1, NULL, JOBS},
-                                            {"replay", 0, NULL, REPLAY}, {"trace", 0, NULL, TRACE},
-                                            {"print", 0, NULL, PRINT},   {"twice", 0, NULL, TWICE},
-                                            {"found", 1, NULL, FOUND},   {NULL, 0, NULL, 0}};
+    enum { SEEDS = 1, FROM, SEED, JOBS, REPLAY, TRACE, PRINT, TWICE, FOUND, FIRST };
+    static const struct option options[] = {
+        {"seeds", 1, NULL, SEEDS}, {"from", 1, NULL, FROM},     {"seed", 1, NULL, SEED},
+        {"jobs", 1, NULL, JOBS},   {"replay", 0, NULL, REPLAY}, {"trace", 0, NULL, TRACE},
+        {"print", 0, NULL, PRINT}, {"twice", 0, NULL, TWICE},   {"found", 1, NULL, FOUND},
+        {"first", 0, NULL, FIRST}, {NULL, 0, NULL, 0}};
     const char *seeds = getenv("REEVE_SIM_SEEDS");
     struct settings set = {.from = 1, .seeds = seeds ? strtoull(seeds, NULL, 10) : 2000, .jobs = 2};
     int mode = SEEDS, c;
@@ -299,6 +302,8 @@ int main(int argc, char **argv)
             set.prints = true;
         else if (c == TWICE)
             set.twice = true;
+        else if (c == FIRST)
+            set.first = true;
         else if (c == FOUND)
             set.found = optarg;
         else if (c != REPLAY)

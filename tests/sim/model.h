@@ -126,7 +126,7 @@ struct known_task {
     int64_t beat_ms;   /* of the worker, at most */
     int64_t forced_in; /* tick in which a rule's reason for its end was told */
     int64_t ended_in;
-    bool ended_by_rule;
+    bool ended_by_rule, ended_by_force; /* by a rule; or by a person */
 };
 
 struct checker {

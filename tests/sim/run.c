@@ -63,11 +63,11 @@ static void take_turn(struct sim *s, int64_t until_ms)
                              .arg = (uint32_t)sim_random(&s->random)});
 }
 
-static struct step settle_step(struct sim *s)
+static struct step server_step(struct sim *s, int verb)
 {
     return (struct step){.at_ms = s->now_ms,
                          .kind = ACTOR_SERVER,
-                         .verb = server_settle,
+                         .verb = verb,
                          .arg = (uint32_t)sim_random(&s->random)};
 }
 
@@ -95,9 +95,11 @@ static void generate(struct sim *s)
         take_turn(s, INT64_MAX);
     if (s->has_failed)
         return;
-    act(s, settle_step(s));
+    act(s, server_step(s, server_settle));
     while (!s->has_failed && !is_settled(s))
         take_turn(s, checker_settled_by_ms(s));
+    if (s->has_failed && s->record && s->now_ms >= checker_settled_by_ms(s))
+        script_add(s->record, server_step(s, server_done));
 }
 
 static void replay(struct sim *s, const struct script *script)
@@ -107,11 +109,8 @@ static void replay(struct sim *s, const struct script *script)
         if (!s->has_failed)
             act(s, script->steps[i]);
     }
-    if (!s->has_failed && s->is_settling) {
-        sim_advance(s, checker_settled_by_ms(s));
-        if (!s->has_failed)
-            is_settled(s);
-    }
+    if (!s->has_failed && s->is_settling && s->is_done)
+        is_settled(s);
 }
 
 /* What the store held when it failed, for whoever wants to know. */

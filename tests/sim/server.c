@@ -91,6 +91,14 @@ static void step(struct sim *s, int who, uint32_t arg)
     s->wall_ahead_ms += arg / 8 % 2 ? ms : -MIN(ms, INT64_C(31536000000));
 }
 
+static void maybe_hang(const struct sim *s, struct worker *w, uint64_t *random)
+{
+    if ((int64_t)(sim_random(random) % 1000) < s->swarm.core_of_actors)
+        return;
+    w->is_hung = true;
+    w->back_at_ms = INT64_MAX;
+}
+
 /* Who goes on from here is chosen; the others are never heard of again. */
 static void settle(struct sim *s, int who, uint32_t arg)
 {
@@ -102,10 +110,9 @@ static void settle(struct sim *s, int who, uint32_t arg)
         s->fleet.hosts[i].cut_until_ms =
             (int64_t)(sim_random(&r) % 1000) < s->swarm.core_of_actors ? 0 : INT64_MAX;
     for (int i = 0; i < s->swarm.agents; i++)
-        if ((int64_t)(sim_random(&r) % 1000) >= s->swarm.core_of_actors) {
-            worker_agent(s, i)->is_hung = true;
-            worker_agent(s, i)->back_at_ms = INT64_MAX;
-        }
+        maybe_hang(s, worker_agent(s, i), &r);
+    for (int i = 0; i < s->swarm.processes; i++) /* its machine can end it, and nobody else */
+        maybe_hang(s, worker_process(s, i), &r);
     s->is_settling = true;
     for (size_t i = s->first_on_its_way; i < s->ask_count; i++)
         if (s->asks[i]->state == ASK_ON_ITS_WAY) /* no new work from before */
@@ -113,6 +120,13 @@ static void settle(struct sim *s, int who, uint32_t arg)
     sim_start_server(s);
     sim_pump(s);
     checker_settles(s);
+}
+
+/* The last step of a history that has come to its end. */
+static void done(struct sim *s, int who, uint32_t arg)
+{
+    (void)who, (void)arg;
+    s->is_done = true;
 }
 
 enum {
@@ -126,20 +140,15 @@ enum {
     V_STALL,
     V_STEP,
     V_SETTLE,
+    V_DONE,
 };
-static const struct verb verbs[] = {[V_CRASH] = {"crash", crash},
-                                    [V_START] = {"start", start},
-                                    [V_CUT] = {"cut", cut},
-                                    [V_FILL] = {"fill", fill},
-                                    [V_FAIL] = {"fail", fail_once},
-                                    [V_MEND] = {"mend", mend},
-                                    [V_NAP] = {"nap", nap},
-                                    [V_STALL] = {"stall", stall},
-                                    [V_STEP] = {"step", step},
-                                    [V_SETTLE] = {"settle", settle},
-                                    {NULL, NULL}};
+static const struct verb verbs[] = {
+    [V_CRASH] = {"crash", crash},    [V_START] = {"start", start},   [V_CUT] = {"cut", cut},
+    [V_FILL] = {"fill", fill},       [V_FAIL] = {"fail", fail_once}, [V_MEND] = {"mend", mend},
+    [V_NAP] = {"nap", nap},          [V_STALL] = {"stall", stall},   [V_STEP] = {"step", step},
+    [V_SETTLE] = {"settle", settle}, [V_DONE] = {"done", done},      {NULL, NULL}};
 
-const int server_settle = V_SETTLE;
+const int server_settle = V_SETTLE, server_done = V_DONE;
 
 static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_ms)
 {

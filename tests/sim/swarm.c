@@ -67,7 +67,7 @@ static void choose_limits(struct swarm *s, uint64_t *r)
 #define SET(section, key, low, high) option_get(o, section, key) = sim_between(r, low, high)
     SET(watchdog, idle_ms, 30000, 900000);
     option_get(o, watchdog, global_idle_ms) = rate(r, 900000);
-    SET(runtime_controls, session_wall_clock_seconds, 200, 4000);
+    SET(runtime_controls, session_wall_clock_seconds, 60, sim_random(r) & 1 ? 600 : 6000);
     SET(liveness, ttl_seconds, 6, 60);
     option_get(o, liveness, heartbeat_seconds) = option_get(o, liveness, ttl_seconds) / 3;
     SET(liveness, active_ttl_seconds, option_get(o, liveness, heartbeat_seconds), 60);

@@ -547,6 +547,27 @@ static bool is_awake(const struct sim *s)
     return s->core && s->awake_at_ms <= s->now_ms;
 }
 
+static int64_t next_arrival_ms(const struct sim *s)
+{
+    int64_t next_ms = INT64_MAX;
+    for (size_t i = s->first_on_its_way; i < s->ask_count; i++)
+        if (s->asks[i] && s->asks[i]->state == ASK_ON_ITS_WAY)
+            next_ms = MIN(next_ms, s->asks[i]->at_ms);
+    for (size_t i = 0; i < s->letter_count; i++)
+        next_ms = MIN(next_ms, s->letters[i].at_ms);
+    return next_ms;
+}
+
+static int64_t next_wake_ms(const struct sim *s)
+{
+    if (!s->core)
+        return INT64_MAX;
+    if (s->awake_at_ms > s->now_ms)
+        return s->awake_at_ms;
+    int64_t wait_us = core_wait_us(s->core);
+    return wait_us < 0 ? INT64_MAX : s->now_ms + MAX((wait_us + 999) / 1000, INT64_C(1));
+}
+
 /* What it slept is over, and monotonic time goes on. */
 static void end_nap(struct sim *s)
 {
@@ -585,33 +606,13 @@ void sim_pump(struct sim *s)
     }
     if (is_awake(s) && !s->has_failed)
         checker_at_rest(s);
-}
-
-static int64_t next_arrival_ms(const struct sim *s)
-{
-    int64_t next_ms = INT64_MAX;
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++)
-        if (s->asks[i] && s->asks[i]->state == ASK_ON_ITS_WAY)
-            next_ms = MIN(next_ms, s->asks[i]->at_ms);
-    for (size_t i = 0; i < s->letter_count; i++)
-        next_ms = MIN(next_ms, s->letters[i].at_ms);
-    return next_ms;
-}
-
-static int64_t next_wake_ms(const struct sim *s)
-{
-    if (!s->core)
-        return INT64_MAX;
-    if (s->awake_at_ms > s->now_ms)
-        return s->awake_at_ms;
-    int64_t wait_us = core_wait_us(s->core);
-    return wait_us < 0 ? INT64_MAX : s->now_ms + MAX((wait_us + 999) / 1000, INT64_C(1));
+    s->wake_at_ms = next_wake_ms(s);
 }
 
 void sim_advance(struct sim *s, int64_t at_ms)
 {
     while (s->now_ms < at_ms && !s->has_failed) {
-        int64_t next_ms = MIN(next_arrival_ms(s), next_wake_ms(s));
+        int64_t next_ms = MIN(next_arrival_ms(s), s->wake_at_ms);
         s->now_ms = MIN(MAX(next_ms, s->now_ms + 1), at_ms);
         if (next_ms <= s->now_ms) /* else nobody would notice, so nobody does */
             sim_pump(s);

@@ -123,6 +123,7 @@ struct sim {
     struct core *core; /* NULL: the server is down */
     struct auth *auth;
     int64_t awake_at_ms; /* the server sees nothing before */
+    int64_t wake_at_ms;  /* it looks around then, by itself */
     int64_t down_since_server_ms;
     bool disk_is_bad;
     struct outbox out;
@@ -140,6 +141,7 @@ struct sim {
     struct fleet fleet;
     struct checker *checker;
     bool traces;      /* tell everything on stderr */
+    bool is_done;
     bool is_settling; /* no more faults; what is open must end */
 
     bool has_failed;
