@@ -118,8 +118,9 @@ int agent_restart_by_person(struct work *w, struct agent *a, struct err *err)
     if (a->desired == DESIRED_STOPPED)
         a->desired = DESIRED_RUNNING;
     a->is_ensured = true;
-    return a->kind[0] ? start(w, a, "restarted_by_user", err)
-                      : agent_store(w, a, "restarted_by_user", err);
+    r = a->kind[0] ? start(w, a, "restarted_by_user", err)
+                   : agent_store(w, a, "restarted_by_user", err);
+    return r < 0 ? r : agent_look_at_work(w, a, err);
 }
 
 int agent_stop_by_person(struct work *w, struct agent *a, struct err *err)
