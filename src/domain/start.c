@@ -118,8 +118,9 @@ int agent_restart_by_person(struct work *w, struct agent *a, struct err *err)
     r = inbox_end_stop(w, a, INBOX_IS_SKIPPED, err);
     if (r < 0)
         return r;
-    return a->kind[0] ? start(w, a, "restarted_by_user", err)
-                      : agent_store(w, a, "restarted_by_user", err);
+    r = a->kind[0] ? start(w, a, "restarted_by_user", err)
+                   : agent_store(w, a, "restarted_by_user", err);
+    return r < 0 ? r : agent_look_at_work(w, a, err);
 }
 
 int agent_stop_by_person(struct work *w, struct agent *a, struct err *err)

@@ -543,7 +543,13 @@ int task_claim(struct work *w, struct agent *a, struct str connection, struct st
     /* A newcomer costs an attempt: the last one is the ladder's to take. */
     bool is_used_up = t->status == TASK_ACKNOWLEDGED &&
                       t->attempts + 1 >= rule_task_limit(RULE_TASK_EXHAUSTED, w->options);
-    bool is_held = t->held != HELD_NOT && !planted(HOLD_IGNORED);
+    bool is_its_process =
+        false; /* that had it, and may still be at it: the ladder holds it (P21) */
+    if (t->status == TASK_ACKNOWLEDGED && !str_is(spawn, t->claimed_spawn))
+        r = process_may_live(w, t->claimed_spawn, &is_its_process, err);
+    if (r < 0)
+        return r;
+    bool is_held = (t->held != HELD_NOT || is_its_process) && !planted(HOLD_IGNORED);
     if (is_held || task_is_worked_on(w, t) || is_used_up)
         return refuse_claim(t, err);
     struct task_move m = TASK_MOVE(TRIGGER_CLAIM);

@@ -181,8 +181,8 @@ int task_move_with_epoch(struct work *w, struct task *t, int64_t epoch, const st
                          struct err *err);
 /*
  * task.claim: the agent's active task (or `task`, if not 0) is this connection's. Again by the same
- * connection: the same answer. By another, once the holder's worker lease is over: an attempt is
- * lost. ERR_NOT_FOUND if there is nothing to claim, ERR_SUPERSEDED if another connection listens.
+ * connection: the same answer. By another, once the holder's worker lease is over and no process of
+ * it may live: an attempt is lost. ERR_NOT_FOUND if there is nothing to claim, ERR_SUPERSEDED if another connection listens.
  */
 int task_claim(struct work *w, struct agent *a, struct str connection, struct str spawn,
                int64_t task, bool is_unattended, struct task **ret, struct err *err);

@@ -310,7 +310,7 @@ static void lie(struct sim *s, struct worker *w, uint32_t arg)
     int64_t kept_task = w->task;
     if (!w->task)
         w->task = s->fleet.tasks[arg % (unsigned)s->fleet.task_count];
-    ask_task(s, w, arg, method, MAX(w->epoch, INT64_C(1)) - 1 + (int64_t)(arg / 8 % 2) * 0,
+    ask_task(s, w, arg, method, MAX(w->epoch, INT64_C(1)) - 1,
              method == ASK_FAIL ? ",'reason':'lie'" : "");
     w->task = kept_task;
 }
@@ -340,17 +340,19 @@ static void die(struct sim *s, struct worker *w, uint32_t arg)
 }
 
 /* X(verb, function): of agents and processes alike. */
-#define WORKER_VERBS(X)                                                                       \
-    X(find, find_place)                                                                       \
-    X(join, join)                                                                             \
-    X(leave, leave)                                                                           \
-    X(beat, beat)                                                                             \
-    X(wait, wait_for_work)                                                                    \
-    X(claim, claim)                                                                           \
-    X(start, start)                                                                           \
-    X(progress, progress)                                                                     \
-    X(suspend, suspend) X(resume, resume) X(apply, apply) X(complete, complete) X(fail, fail) \
-        X(say, say) X(lie, lie) X(again, again) X(hang, hang) X(wake, wake) X(die, die)
+#define WORKER_VERBS(X)                                                                         \
+    X(find, find_place)                                                                         \
+    X(join, join)                                                                               \
+    X(leave, leave)                                                                             \
+    X(beat, beat)                                                                               \
+    X(wait, wait_for_work)                                                                      \
+    X(claim, claim)                                                                             \
+    X(start, start)                                                                             \
+    X(progress, progress)                                                                       \
+    X(suspend, suspend)                                                                         \
+    X(resume, resume)                                                                           \
+    X(apply, apply) X(complete, complete) X(fail, fail) X(say, say) X(lie, lie) X(again, again) \
+        X(hang, hang) X(wake, wake) X(die, die)
 
 enum {
 #define X(verb, fn) V_##verb,

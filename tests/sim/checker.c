@@ -319,7 +319,7 @@ static void p12_what_it_says_is_stored(struct sim *s, const struct ask *a,
                  (long long)number, status, (long long)epoch);
 }
 
-/* A message that hands out work tells how that stands, each time (DX1): the receipt before it, and
+/* A message that hands out work tells how that stands, each time (decisions.md): the receipt before it, and
  * which task it is, do not change. */
 static bool is_same_answer(const struct ask *a, struct str now, struct str first)
 {
@@ -375,8 +375,9 @@ static bool still_works(struct sim *s, const struct worker *w, const struct ask 
     bool is_of_agent = w->conversation == a->conversation && w->role == a->role;
     if (!is_of_agent || !w->task || w->state == WORKER_SUSPENDED)
         return false;
-    return w->task == number || (known_task(s->checker, w->task)->ended_by_force &&
-                                 !s->fleet.hosts[w->machine].was_away);
+    if (s->fleet.hosts[w->machine].was_away) /* its work may have been fenced off meanwhile */
+        return false;
+    return w->task == number || known_task(s->checker, w->task)->ended_by_force;
 }
 
 /* Where the machine can be reached, work is handed to another only after the old process is dead.

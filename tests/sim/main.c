@@ -286,7 +286,7 @@ int main(int argc, char **argv)
         {"print", 0, NULL, PRINT}, {"twice", 0, NULL, TWICE},   {"found", 1, NULL, FOUND},
         {"first", 0, NULL, FIRST}, {NULL, 0, NULL, 0}};
     const char *seeds = getenv("REEVE_SIM_SEEDS");
-    struct settings set = {.from = 1, .seeds = seeds ? strtoull(seeds, NULL, 10) : 2000, .jobs = 2};
+    struct settings set = {.from = 1, .seeds = seeds ? strtoull(seeds, NULL, 10) : 1000, .jobs = 2};
     int mode = SEEDS, c;
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         uint64_t value = optarg ? strtoull(optarg, NULL, 10) : 0;
