@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/append.h"
 #include "domain/head.h"
@@ -188,14 +187,6 @@ int participant_expire(struct work *w, struct agent *a, struct err *err)
 
 /* ---- looking ---- */
 
-static bool may_be_claimed(const struct work *w, const struct task *t)
-{
-    if (t->held != HELD_NOT && !planted(HOLD_IGNORED))
-        return false;
-    return t->status == TASK_PENDING ||
-           (t->status == TASK_ACKNOWLEDGED && !task_is_worked_on(w, t));
-}
-
 int participant_look(struct work *w, int64_t conversation, struct str role, struct str connection,
                      enum wait_status *ret, struct task **ret_task, struct err *err)
 {
@@ -219,8 +210,11 @@ int participant_look(struct work *w, int64_t conversation, struct str role, stru
         *ret = WAIT_NONE;
     if (*ret != WAIT_NONE || !a->active_task)
         return 0;
+    bool is_free = false;
     r = task_get(w, a->active_task, ret_task, err);
-    if (r == 0 && may_be_claimed(w, *ret_task))
+    if (r == 0)
+        r = task_is_free(w, *ret_task, str_of(a->listener_spawn), &is_free, err);
+    if (r == 0 && is_free)
         *ret = WAIT_TASK;
     if (r < 0 || (*ret_task)->status != TASK_SUSPENDED)
         return r;

@@ -516,6 +516,20 @@ static int refuse_claim(const struct task *t, struct err *err)
     return task_refuse(t, TRIGGER_CLAIM, err);
 }
 
+int task_is_free(struct work *w, const struct task *t, struct str spawn, bool *ret, struct err *err)
+{
+    bool may_live = false;
+    *ret = t->status == TASK_PENDING && (t->held == HELD_NOT || planted(HOLD_IGNORED));
+    if (t->status != TASK_ACKNOWLEDGED || t->held != HELD_NOT || task_is_worked_on(w, t))
+        return 0;
+    /* A newcomer costs an attempt: the last one is the ladder's to take. */
+    bool is_used_up = t->attempts + 1 >= rule_task_limit(RULE_TASK_EXHAUSTED, w->options);
+    int r =
+        str_is(spawn, t->claimed_spawn) ? 0 : process_may_live(w, t->claimed_spawn, &may_live, err);
+    *ret = r == 0 && !is_used_up && !may_live;
+    return r;
+}
+
 int task_claim(struct work *w, struct agent *a, struct str connection, struct str spawn,
                int64_t task, bool is_unattended, struct task **ret, struct err *err)
 {
@@ -540,18 +554,10 @@ int task_claim(struct work *w, struct agent *a, struct str connection, struct st
         task_beat(w, t);
         return 0;
     }
-    /* A newcomer costs an attempt: the last one is the ladder's to take. */
-    bool is_used_up = t->status == TASK_ACKNOWLEDGED &&
-                      t->attempts + 1 >= rule_task_limit(RULE_TASK_EXHAUSTED, w->options);
-    bool is_its_process =
-        false; /* that had it, and may still be at it: the ladder holds it (P21) */
-    if (t->status == TASK_ACKNOWLEDGED && !str_is(spawn, t->claimed_spawn))
-        r = process_may_live(w, t->claimed_spawn, &is_its_process, err);
-    if (r < 0)
-        return r;
-    bool is_held = (t->held != HELD_NOT || is_its_process) && !planted(HOLD_IGNORED);
-    if (is_held || task_is_worked_on(w, t) || is_used_up)
-        return refuse_claim(t, err);
+    bool is_free;
+    r = task_is_free(w, t, spawn, &is_free, err);
+    if (r < 0 || !is_free)
+        return r < 0 ? r : refuse_claim(t, err);
     struct task_move m = TASK_MOVE(TRIGGER_CLAIM);
     m.connection = connection;
     m.spawn = spawn;

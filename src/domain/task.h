@@ -179,10 +179,16 @@ int task_refuse(const struct task *t, enum task_trigger trigger, struct err *err
  */
 int task_move_with_epoch(struct work *w, struct task *t, int64_t epoch, const struct task_move *m,
                          struct err *err);
+/* May somebody claim it who does not have it: it is pending, or whoever claimed it is gone and has
+ * not begun, no process of ours may still be at it, and it is not held. `spawn`: the process that
+ * asks. */
+int task_is_free(struct work *w, const struct task *t, struct str spawn, bool *ret,
+                 struct err *err);
 /*
  * task.claim: the agent's active task (or `task`, if not 0) is this connection's. Again by the same
  * connection: the same answer. By another, once the holder's worker lease is over and no process of
- * it may live: an attempt is lost. ERR_NOT_FOUND if there is nothing to claim, ERR_SUPERSEDED if another connection listens.
+ * it may live: an attempt is lost. ERR_NOT_FOUND if there is nothing to claim, ERR_SUPERSEDED if
+ * another connection listens.
  */
 int task_claim(struct work *w, struct agent *a, struct str connection, struct str spawn,
                int64_t task, bool is_unattended, struct task **ret, struct err *err);

@@ -1,6 +1,6 @@
 """What a machine says of processes: what follows is written down, and one damaged agent keeps nobody
 else's facts from being taken."""
-from crew import said, talk
+from crew import claim, give, join, poll, said, talk
 from fleet import edit_store, open_starts
 from reeve_test import Client, check, eq, main
 from scripted_machine import CRASH, DEADLINE_MS, TTL_MS, Machine, agent_of, boot
@@ -86,6 +86,22 @@ def test_what_its_machine_stopped_by_itself_is_no_crash(s):
     eq((seen["view"], seen["restarts"]), ("starting", 0), "it is wanted, and counted for nothing")
     (told,) = said(s, c, "agent.exited")
     eq(told["expected"], True, "agent.exited")
+
+
+@manual()
+def test_P21_claimed_work_is_neither_offered_nor_given_while_the_process_that_has_it_lives(s):
+    """The claimer's lease is over, and its machine says that the process is there."""
+    m, c, spawns = running(s, "a")
+    agent = m.agent(spawns["a"])
+    join(agent, c)
+    give(s, c)
+    claim(agent, c)
+    for _ in range(4):
+        advance(s, 20_000)
+        m.poll(alive=[])  # the machine is here; it vouches for nobody
+    join(s, c, connection="newcomer")
+    eq(poll(s, c, connection="newcomer")["status"], "none", "it is not offered")
+    s.refused("INVALID_TRANSITION", "task.claim", conversation=c, role="a", connectionId="newcomer")
 
 
 @manual()
