@@ -169,7 +169,7 @@ static void add(struct sum *sum, const struct history *h)
     sum->failed += h->has_failed;
 }
 
-static void child_of_seed(uint64_t seed, struct slot *slot, const struct settings *set)
+_noreturn_ static void child_of_seed(uint64_t seed, struct slot *slot, const struct settings *set)
 {
     if (!set->traces && !freopen("/dev/null", "w", stderr))
         _exit(2);
