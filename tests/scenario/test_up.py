@@ -60,11 +60,15 @@ def processes_of(url):
     return found
 
 
+def pid_of(agent):
+    return agent.get("process", {}).get("pid")
+
+
 def at_work(up, role):
     """The agent with its process and task, once it has both."""
     def look():
         a = up.agents().get(role, {})
-        return a if a.get("task") and a["view"] == "working" and a["process"].get("pid") else None
+        return a if a.get("task") and a["view"] == "working" and pid_of(a) else None
     return wait_for(look, f"{role} at work", 60)
 
 
@@ -80,11 +84,11 @@ def test_three_agents_hand_each_other_work_and_ctrl_c_leaves_nothing():
 def test_one_that_is_killed_comes_back_with_its_task_and_the_reason():
     up = Up()
     before = at_work(up, "builder")
-    os.kill(before["process"]["pid"], signal.SIGKILL)
+    os.kill(pid_of(before), signal.SIGKILL)
 
     def is_back():
         a = up.agents()["builder"]
-        return a["restarts"] and a["process"].get("pid") not in (None, before["process"]["pid"])
+        return a["restarts"] and pid_of(a) not in (None, pid_of(before))
     wait_for(is_back, "another process", 60)
     wait_for(lambda: before["task"] in [t["task"] for t in up.ended()], "its task is done", 60)
     task = up.client.call("task.get", task=before["task"])["task"]
