@@ -35,7 +35,7 @@ check-quick: all ## the plain suite only
 	@tests/run build
 
 check-bell: all ## the scenario suite without a doorbell, and with one that rings ten times
-	@REEVE_TEST_BELL=never meson test -C build --suite scenario
+	@TAP_SLOW=4 REEVE_TEST_BELL=never meson test -C build --suite scenario --timeout-multiplier 4
 	@REEVE_TEST_BELL=ten meson test -C build --suite scenario
 
 asan: build-asan/build.ninja ## the suite under AddressSanitizer and UBSan
