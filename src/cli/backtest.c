@@ -66,17 +66,17 @@ static int event_of(const struct json *j, struct event *ret, const struct json *
                     struct err *err)
 {
     const struct json *payload = json_get(j, "payload");
-    *ret = (struct event){.id = member_int(j, "id", 0),
-                          .conversation = member_int(j, "conversation", -1),
-                          .seq = member_int(j, "seq", 0),
-                          .turn = member_int(j, "turn", 0),
-                          .event = member_int(j, "event", 0),
-                          .agent_id = member_text(j, "agentId"),
+    *ret = (struct event){.id = json_get_int(j, "id", 0),
+                          .conversation = json_get_int(j, "conversation", -1),
+                          .seq = json_get_int(j, "seq", 0),
+                          .turn = json_get_int(j, "turn", 0),
+                          .event = json_get_int(j, "event", 0),
+                          .agent_id = json_get_text(j, "agentId"),
                           .payload = payload ? payload->span : STR("{}")};
     *ret_payload = payload;
-    if (!when_parse(member_text(j, "ts"), &ret->ts_ms) ||
-        !event_type_parse(member_text(j, "type"), &ret->type) ||
-        !finality_parse(member_text(j, "finality"), &ret->finality))
+    if (!when_parse(json_get_text(j, "ts"), &ret->ts_ms) ||
+        !event_type_parse(json_get_text(j, "type"), &ret->type) ||
+        !finality_parse(json_get_text(j, "finality"), &ret->finality))
         return err_set(err, ERR_INTERNAL, "event %lld of the server has no time, type or finality",
                        (long long)ret->id);
     return 0;
@@ -123,11 +123,11 @@ static int note_gap(struct backtest *b, void *ctx, const struct event *e,
     (void)ctx;
     const struct json *data = json_get(payload, "data");
     int64_t from_ms, to_ms, last_ms = b->gaps.count ? b->gaps.list[b->gaps.count - 1].to_ms : 0;
-    if (!str_is(member_text(payload, "kind"), "watch.gap") ||
-        str_is(member_text(data, "kind"), "wall_step"))
+    if (!str_is(json_get_text(payload, "kind"), "watch.gap") ||
+        str_is(json_get_text(data, "kind"), "wall_step"))
         return 0;
-    if (!when_parse(member_text(data, "from"), &from_ms) ||
-        !when_parse(member_text(data, "to"), &to_ms) || from_ms < last_ms || from_ms >= to_ms)
+    if (!when_parse(json_get_text(data, "from"), &from_ms) ||
+        !when_parse(json_get_text(data, "to"), &to_ms) || from_ms < last_ms || from_ms >= to_ms)
         return err_set(err, ERR_INTERNAL, "the gap of event %lld is none", (long long)e->id);
     gaps_add(&b->gaps, from_ms, to_ms);
     return 0;
@@ -169,11 +169,11 @@ static void count(struct backtest *b, int64_t conversation, const struct pair *p
 /* c: as conversation.get has it. */
 static int replay_conversation(struct backtest *b, const struct json *c, struct err *err)
 {
-    int64_t conversation = member_int(c, "conversation", 0);
+    int64_t conversation = json_get_int(c, "conversation", 0);
     struct pair p;
     replay_init(&p.asked, &b->limits, &b->gaps);
     replay_init(&p.in_force, &b->in_force, &b->gaps);
-    int r = read_log(b, conversation, member_int(json_get(c, "head"), "lastSeq", 0), replay_both,
+    int r = read_log(b, conversation, json_get_int(json_get(c, "head"), "lastSeq", 0), replay_both,
                      &p, err);
     if (r == 0) {
         replay_finish(&p.asked, b->now_ms);
@@ -212,7 +212,7 @@ static int replay_all(struct backtest *b, struct err *err)
             r = replay_page(b, page, err);
         if (r < 0)
             return r;
-        next = member_int(page, "next", -1);
+        next = json_get_int(page, "next", -1);
         if (next >= 0 && next <= after)
             return err_set(err, ERR_INTERNAL, "conversation.list does not go on");
     }
@@ -244,9 +244,9 @@ static int read_now(struct backtest *b, int64_t *ret_total, struct err *err)
     int r = client_call(b->client, "server.info", STR("{}"), &b->page, &info, err);
     if (r < 0)
         return r;
-    if (!when_parse(member_text(info, "now"), &b->now_ms))
+    if (!when_parse(json_get_text(info, "now"), &b->now_ms))
         return err_set(err, ERR_INTERNAL, "server.info answers without now");
-    *ret_total = member_int(info, "lastConversation", 0);
+    *ret_total = json_get_int(info, "lastConversation", 0);
     return 0;
 }
 

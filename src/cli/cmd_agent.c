@@ -22,16 +22,16 @@ static void add_option(struct json_out *w, const struct cli_args *args, const ch
 /* "12:builder should run: command 7", or why there is none. */
 static void write_wish(struct buf *out, const char *agent, const struct json *result)
 {
-    struct str reason = member_text(result, "reason");
-    int64_t command = member_int(result, "command", 0);
+    struct str reason = json_get_text(result, "reason");
+    int64_t command = json_get_int(result, "command", 0);
     print_clean(out, str_of(agent), PRINT_TEXT_CHARS_MAX);
     buf_addz(out, " desired ");
-    print_clean(out, member_text(result, "desired"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(result, "desired"), PRINT_TEXT_CHARS_MAX);
     if (command)
         buf_addf(out, ", command %lld", (long long)command);
     else
         buf_addz(out, ", no command");
-    if (member_bool(result, "deduplicated"))
+    if (json_get_bool(result, "deduplicated"))
         buf_addz(out, ", already under way");
     if (reason.n) {
         buf_addz(out, " (");

@@ -7,11 +7,11 @@
 
 static void write_card(struct buf *out, const struct json *card)
 {
-    buf_addf(out, "card %lld ", (long long)member_int(card, "card", -1));
-    print_clean(out, member_text(card, "type"), PRINT_TEXT_CHARS_MAX);
-    buf_addf(out, " of task %lld, conversation %lld, ", (long long)member_int(card, "task", -1),
-             (long long)member_int(card, "conversation", -1));
-    print_clean(out, member_text(card, "createdAt"), PRINT_TEXT_CHARS_MAX);
+    buf_addf(out, "card %lld ", (long long)json_get_int(card, "card", -1));
+    print_clean(out, json_get_text(card, "type"), PRINT_TEXT_CHARS_MAX);
+    buf_addf(out, " of task %lld, conversation %lld, ", (long long)json_get_int(card, "task", -1),
+             (long long)json_get_int(card, "conversation", -1));
+    print_clean(out, json_get_text(card, "createdAt"), PRINT_TEXT_CHARS_MAX);
     buf_addc(out, '\n');
     print_json(out, json_get(card, "content"));
     buf_addc(out, '\n');

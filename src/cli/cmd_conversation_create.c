@@ -90,7 +90,7 @@ static int run(const struct cli_args *args, struct err *err)
         return r;
     if (cli_flag(args, "json"))
         return print_result(result, err);
-    buf_addf(&out, "%lld\n", (long long)member_int(result, "conversation", -1));
+    buf_addf(&out, "%lld\n", (long long)json_get_int(result, "conversation", -1));
     return print_flush(&out, err);
 }
 

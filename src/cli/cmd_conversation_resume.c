@@ -44,12 +44,12 @@ static int print_window(const struct json *resumed, const struct json *conversat
                         struct err *err)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(PRINT_BYTES_MAX);
-    struct str started = member_text(resumed, "windowStartedAt");
-    int64_t started_ms, seconds = member_int(json_get(conversation, "runtime_controls"),
-                                             "session_wall_clock_seconds", 0);
+    struct str started = json_get_text(resumed, "windowStartedAt");
+    int64_t started_ms, seconds = json_get_int(json_get(conversation, "runtime_controls"),
+                                               "session_wall_clock_seconds", 0);
     buf_addf(&out, "conversation %lld is active: window %lld since ",
-             (long long)member_int(resumed, "conversation", -1),
-             (long long)member_int(resumed, "window", -1));
+             (long long)json_get_int(resumed, "conversation", -1),
+             (long long)json_get_int(resumed, "window", -1));
     print_clean(&out, started, PRINT_TEXT_CHARS_MAX);
     seconds = MIN(seconds, OPTION_SECONDS_MAX);
     if (seconds > 0 && when_parse(started, &started_ms)) {

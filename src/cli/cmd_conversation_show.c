@@ -20,30 +20,30 @@ static void add_line(struct buf *out, const char *name, struct str value)
 
 static void add_status(struct buf *out, const struct json *c)
 {
-    struct str outcome = member_text(c, "outcome"), reason = member_text(c, "stop_reason_code");
-    add_line(out, "status", member_text(c, "status"));
+    struct str outcome = json_get_text(c, "outcome"), reason = json_get_text(c, "stop_reason_code");
+    add_line(out, "status", json_get_text(c, "status"));
     add_line(out, "outcome", outcome);
     add_line(out, "reason", reason);
 }
 
 static void add_head(struct buf *out, const struct json *head, int64_t max_turns)
 {
-    struct str owner = member_text(head, "turnOwner");
-    buf_addf(out, "%-9s %lld", "turn", (long long)member_int(head, "lastTurn", 0));
+    struct str owner = json_get_text(head, "turnOwner");
+    buf_addf(out, "%-9s %lld", "turn", (long long)json_get_int(head, "lastTurn", 0));
     if (max_turns > 0)
         buf_addf(out, " of at most %lld", (long long)max_turns);
-    buf_addz(out, member_bool(head, "hasOpenTurn") ? ", open" : ", closed");
+    buf_addz(out, json_get_bool(head, "hasOpenTurn") ? ", open" : ", closed");
     if (owner.n) {
         buf_addz(out, ", held by ");
         print_clean(out, owner, PRINT_TEXT_CHARS_MAX);
     }
-    buf_addf(out, " (last closed seq %lld)\n", (long long)member_int(head, "lastClosedSeq", 0));
+    buf_addf(out, " (last closed seq %lld)\n", (long long)json_get_int(head, "lastClosedSeq", 0));
 }
 
 static void add_agent(struct buf *out, const struct json *agent)
 {
-    struct str kind = member_text(agent, "kind"), machine = member_text(agent, "machine");
-    print_clean(out, member_text(agent, "role"), PRINT_TEXT_CHARS_MAX);
+    struct str kind = json_get_text(agent, "kind"), machine = json_get_text(agent, "machine");
+    print_clean(out, json_get_text(agent, "role"), PRINT_TEXT_CHARS_MAX);
     if (kind.n)
         buf_addc(out, ':');
     print_clean(out, kind, PRINT_TEXT_CHARS_MAX);
@@ -66,13 +66,13 @@ static void add_agents(struct buf *out, const struct json *agents)
 
 static void write_summary(struct buf *out, const struct json *c)
 {
-    buf_addf(out, "%-9s %lld\n", "number", (long long)member_int(c, "conversation", -1));
-    add_line(out, "title", member_text(c, "title"));
+    buf_addf(out, "%-9s %lld\n", "number", (long long)json_get_int(c, "conversation", -1));
+    add_line(out, "title", json_get_text(c, "title"));
     add_status(out, c);
-    add_head(out, json_get(c, "head"), member_int(c, "maxTurns", 0));
+    add_head(out, json_get(c, "head"), json_get_int(c, "maxTurns", 0));
     add_agents(out, json_get(c, "agents"));
-    add_line(out, "created", member_text(c, "createdAt"));
-    add_line(out, "updated", member_text(c, "updatedAt"));
+    add_line(out, "created", json_get_text(c, "createdAt"));
+    add_line(out, "updated", json_get_text(c, "updatedAt"));
 }
 
 static int add_last_events(struct client *client, struct buf *out, int64_t conversation,
@@ -80,7 +80,7 @@ static int add_last_events(struct client *client, struct buf *out, int64_t conve
 {
     _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     const struct json *result, *events;
-    int64_t last_seq = member_int(head, "lastSeq", 0);
+    int64_t last_seq = json_get_int(head, "lastSeq", 0);
     buf_addf(&params, "{\"conversation\":%lld,\"afterSeq\":%lld,\"limit\":%d}",
              (long long)conversation, (long long)MAX(last_seq - LAST_EVENTS, (int64_t)0),
              LAST_EVENTS);

@@ -36,8 +36,8 @@ static bool is_before(struct str ts, const char *cutoff)
 
 static void add_event(struct feed *f, const struct json *event)
 {
-    if (member_int(event, "seq", 0) <= f->after_seq ||
-        is_before(member_text(event, "ts"), f->cutoff))
+    if (json_get_int(event, "seq", 0) <= f->after_seq ||
+        is_before(json_get_text(event, "ts"), f->cutoff))
         return;
     if (f->json) {
         print_json(&f->out, event);
@@ -78,7 +78,7 @@ static int read_conversation(struct feed *f, int64_t conversation)
             return r;
         JSON_FOREACH (event, events) {
             add_event(f, event);
-            after = MAX(after, member_int(event, "seq", 0));
+            after = MAX(after, json_get_int(event, "seq", 0));
         }
         r = print_flush(&f->out, f->err);
         if (r < 0)
@@ -100,8 +100,8 @@ static int list_page(struct feed *f, int64_t numbers[PAGE], size_t *ret_count, i
         return r;
     *ret_count = 0;
     JSON_FOREACH (c, conversations) {
-        last = member_int(c, "conversation", 0);
-        if (*ret_count < PAGE && !is_before(member_text(c, "updatedAt"), f->cutoff))
+        last = json_get_int(c, "conversation", 0);
+        if (*ret_count < PAGE && !is_before(json_get_text(c, "updatedAt"), f->cutoff))
             numbers[(*ret_count)++] = last;
     }
     *ret_next = last;
@@ -156,7 +156,7 @@ static int start_id(struct feed *f, int64_t *ret)
              (long long)f->conversation, (long long)f->after_seq - 1);
     int r = call(f, "event.list", &events, "events", &params);
     if (r == 0 && events->count)
-        *ret = member_int(events->first, "id", 0);
+        *ret = json_get_int(events->first, "id", 0);
     return r;
 }
 

@@ -7,8 +7,8 @@
 #include "base/macro.h"
 #include "cli/agent_name.h"
 #include "cli/connect.h"
+#include "cli/page.h"
 #include "cli/print.h"
-#include "cli/table.h"
 #include "cli/verbs.h"
 
 /* ---- list ---- */
@@ -32,70 +32,28 @@ static int write_whose(struct json_out *w, const char *word, struct err *err)
     return 0;
 }
 
-static int write_params(struct json_out *w, const struct cli_args *args, struct err *err)
-{
-    static const char *const numbers[] = {"after", "limit"};
-    int r = write_whose(w, args->words[0], err);
-    for (size_t i = 0; r >= 0 && i < ARRAY_LEN(numbers); i++) {
-        int64_t value;
-        r = cli_int(args, numbers[i], (int64_t)i, &value, err);
-        if (r > 0)
-            json_int(w, numbers[i], value);
-    }
-    if (r < 0)
-        return r;
-    if (cli_value(args, "status"))
-        json_stringz(w, "status", cli_value(args, "status"));
-    json_end(w);
-    return 0;
-}
-
 static void add_row(struct table *t, const struct json *message)
 {
-    struct str error = member_text(message, "watchdog_error");
-    table_cell_int(t, member_int(message, "inboxId", -1));
-    table_cell(t, member_text(message, "role"));
-    table_cell(t, member_text(message, "messageType"));
-    table_cell(t, member_text(message, "correlationId"));
-    table_cell(t, member_text(message, "status"));
-    table_cell_int(t, member_int(message, "ringCount", 0));
-    table_cell(t, member_text(message, "createdAt"));
-    table_cell(t, error.n ? error : member_text(message, "receivedBy"));
-}
-
-static void write_table(struct buf *out, const struct json *messages)
-{
-    static const char *const heads[] = {"INBOX",  "ROLE",  "TYPE",    "CORRELATION",
-                                        "STATUS", "RINGS", "CREATED", "RECEIVED BY / WHY"};
-    _cleanup_(table_release) struct table t = TABLE(ARRAY_LEN(heads));
-    for (size_t i = 0; i < ARRAY_LEN(heads); i++)
-        table_cellz(&t, heads[i]);
-    JSON_FOREACH (message, messages)
-        add_row(&t, message);
-    table_write(&t, out);
+    struct str error = json_get_text(message, "watchdog_error");
+    table_cell_int(t, json_get_int(message, "inboxId", -1));
+    table_cell(t, json_get_text(message, "role"));
+    table_cell(t, json_get_text(message, "messageType"));
+    table_cell(t, json_get_text(message, "correlationId"));
+    table_cell(t, json_get_text(message, "status"));
+    table_cell_int(t, json_get_int(message, "ringCount", 0));
+    table_cell(t, json_get_text(message, "createdAt"));
+    table_cell(t, error.n ? error : json_get_text(message, "receivedBy"));
 }
 
 static int run_list(const struct cli_args *args, struct err *err)
 {
-    _cleanup_(arena_release) struct arena a = ARENA_INIT;
-    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX), out = BUF_INIT(PRINT_BYTES_MAX);
+    static const char *const heads[] = {"INBOX",  "ROLE",  "TYPE",    "CORRELATION",
+                                        "STATUS", "RINGS", "CREATED", "RECEIVED BY / WHY"};
+    static const struct page page = {"inbox.list", "messages", heads, ARRAY_LEN(heads), add_row};
+    _cleanup_buf_ struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    const struct json *result;
-    int r = write_params(&w, args, err);
-    if (r == 0)
-        r = cli_call(args, "inbox.list", &params, &a, &result, err);
-    if (r < 0)
-        return r;
-    if (cli_flag(args, "json"))
-        return print_result(result, err);
-    const struct json *messages = json_get(result, "messages");
-    if (!messages || messages->type != JSON_ARRAY)
-        return err_set(err, ERR_INTERNAL, "the answer has no list of messages");
-    int64_t next = member_int(result, "next", -1);
-    write_table(&out, messages);
-    if (next >= 0)
-        buf_addf(&out, "more: --after %lld\n", (long long)next);
-    return print_flush(&out, err);
+    int r = write_whose(&w, args->words[0], err);
+    return r < 0 ? r : page_show(args, &page, &w, err);
 }
 
 /* ---- show ---- */

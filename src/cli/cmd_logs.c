@@ -60,8 +60,8 @@ static int show(struct logs *l, struct err *err)
     if (cli_flag(l->args, "json"))
         r = print_result(answer, err);
     else
-        add_lines(&l->out, member_text(answer, "text"));
-    struct str next = member_text(answer, "next");
+        add_lines(&l->out, json_get_text(answer, "text"));
+    struct str next = json_get_text(answer, "next");
     free(l->position);
     l->position = next.n ? mem_strndup(next.p, next.n) : NULL;
     return r < 0 ? r : print_flush(&l->out, err);

@@ -30,10 +30,10 @@ static void cell_of(struct table *t, const struct json *row, const char *key, co
 static void cell_of_since(struct table *t, const struct json *agent, struct str now)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(64);
-    struct str since = member_text(agent, "since");
+    struct str since = json_get_text(agent, "since");
     int64_t now_ms, since_ms;
     if (!since.n)
-        since = member_text(json_get(agent, "process"), "since");
+        since = json_get_text(json_get(agent, "process"), "since");
     if (when_parse(now, &now_ms) && when_parse(since, &since_ms))
         when_add_age(&b, MAX(now_ms - since_ms, (int64_t)0));
     table_cell(t, b.len ? buf_str(&b) : STR("-"));
@@ -42,7 +42,7 @@ static void cell_of_since(struct table *t, const struct json *agent, struct str 
 static bool is_idle(const struct json *agent)
 {
     const struct json *task = json_get(agent, "task");
-    return str_is(member_text(agent, "view"), "stopped") && (!task || task->type == JSON_NULL);
+    return str_is(json_get_text(agent, "view"), "stopped") && (!task || task->type == JSON_NULL);
 }
 
 static void add_row(struct table *t, const struct json *agent, struct str now)
@@ -77,7 +77,7 @@ static struct str time_of_server(struct client *client, struct arena *a)
     const struct json *info;
     struct err none = ERR_INIT;
     int r = client_call(client, "server.info", STR("{}"), a, &info, &none);
-    return r == 0 ? member_text(info, "now") : STR("");
+    return r == 0 ? json_get_text(info, "now") : STR("");
 }
 
 static int show(const struct cli_args *args, bool all, struct err *err)

@@ -131,10 +131,10 @@ static void show_text(struct buf *out, const char *name, struct str text)
 
 static void show_outcome(struct buf *out, const struct json *outcome)
 {
-    int64_t card = member_int(outcome, "deliverableCardId", 0);
-    show_text(out, "outcome", member_text(outcome, "status"));
-    show_text(out, "reason", member_text(outcome, "stop_reason_code"));
-    show_text(out, "error", member_text(outcome, "error"));
+    int64_t card = json_get_int(outcome, "deliverableCardId", 0);
+    show_text(out, "outcome", json_get_text(outcome, "status"));
+    show_text(out, "reason", json_get_text(outcome, "stop_reason_code"));
+    show_text(out, "error", json_get_text(outcome, "error"));
     if (card)
         buf_addf(out, "%-14s%lld\n", "deliverable", (long long)card);
 }
@@ -152,7 +152,7 @@ static void show_task(struct buf *out, const struct json *task)
     json_write_value(&content, json_get(task, "content"));
     show_text(out, "content", buf_str(&content));
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        show_text(out, texts[i].label, member_text(task, texts[i].key));
+        show_text(out, texts[i].label, json_get_text(task, texts[i].key));
     show_outcome(out, json_get(task, "outcome"));
 }
 

@@ -64,7 +64,7 @@ static int add_calls(struct json_out *w, const struct cli_args *args, struct err
 
 static void show_suspended(struct buf *out, const struct json *result)
 {
-    struct str deadline = member_text(result, "resumeDeadline");
+    struct str deadline = json_get_text(result, "resumeDeadline");
     task_call_write(out, json_get(result, "task"));
     if (!deadline.n)
         return;
@@ -102,9 +102,9 @@ static int add_error(struct json_out *w, const struct cli_args *args, struct err
 static void show_report(struct buf *out, const struct json *result)
 {
     static const char *const marks[] = {"early", "duplicate", "late"};
-    buf_addz(out, member_bool(result, "accepted") ? "accepted" : "not accepted");
+    buf_addz(out, json_get_bool(result, "accepted") ? "accepted" : "not accepted");
     for (size_t i = 0; i < ARRAY_LEN(marks); i++)
-        if (member_bool(result, marks[i]))
+        if (json_get_bool(result, marks[i]))
             buf_addf(out, " (%s)", marks[i]);
     buf_addc(out, '\n');
 }
@@ -135,9 +135,9 @@ static int run_report(const struct cli_args *args, struct err *err)
 static void show_result(struct buf *out, const struct json *result)
 {
     const struct json *value = json_get(result, "result");
-    print_clean(out, member_text(result, "toolCallId"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(result, "toolCallId"), PRINT_TEXT_CHARS_MAX);
     buf_addc(out, ' ');
-    print_clean(out, member_text(result, "status"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(result, "status"), PRINT_TEXT_CHARS_MAX);
     if (!value)
         value = json_get(result, "error");
     if (value) {
@@ -150,7 +150,7 @@ static void show_result(struct buf *out, const struct json *result)
 static void show_results(struct buf *out, const struct json *result)
 {
     const struct json *results = json_get(result, "results");
-    struct str until = member_text(result, "leaseUntil");
+    struct str until = json_get_text(result, "leaseUntil");
     if (results && results->type == JSON_ARRAY)
         JSON_FOREACH (item, results)
             show_result(out, item);

@@ -25,17 +25,17 @@ static int64_t unit_ms(struct str key)
 static void add_limit(struct table *t, const struct json *rule)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(64);
-    int64_t limit = member_int(rule, "limit", -1);
+    int64_t limit = json_get_int(rule, "limit", -1);
     if (limit > 0)
-        when_add_limit(&b, MIN(limit, OPTION_MS_MAX / unit_ms(member_text(rule, "key"))) *
-                               unit_ms(member_text(rule, "key")));
+        when_add_limit(&b, MIN(limit, OPTION_MS_MAX / unit_ms(json_get_text(rule, "key"))) *
+                               unit_ms(json_get_text(rule, "key")));
     table_cell(t, limit > 0 ? buf_str(&b) : limit == 0 ? STR("off") : STR("-"));
 }
 
 static void add_setting(struct table *t, const struct json *rule)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(PRINT_BYTES_MAX);
-    struct str key = member_text(rule, "key"), own = member_text(rule, "own");
+    struct str key = json_get_text(rule, "key"), own = json_get_text(rule, "own");
     buf_add_str(&b, key.n ? key : own);
     if (!key.n && own.n)
         buf_addz(&b, " (of a conversation)");
@@ -44,13 +44,13 @@ static void add_setting(struct table *t, const struct json *rule)
 
 static void add_rule(struct table *t, const struct json *rule)
 {
-    struct str next = member_text(rule, "nextDueAt");
-    table_cell(t, member_text(rule, "rule"));
-    table_cell(t, member_text(rule, "rung"));
+    struct str next = json_get_text(rule, "nextDueAt");
+    table_cell(t, json_get_text(rule, "rule"));
+    table_cell(t, json_get_text(rule, "rung"));
     add_limit(t, rule);
     table_cell(t, next.n ? next : STR("-"));
-    table_cell_int(t, member_int(rule, "fired", 0));
-    table_cell_int(t, member_int(rule, "errors", 0));
+    table_cell_int(t, json_get_int(rule, "fired", 0));
+    table_cell_int(t, json_get_int(rule, "errors", 0));
     add_setting(t, rule);
 }
 
@@ -118,7 +118,7 @@ static int print_pass(const struct json *pass, struct err *err)
     _cleanup_buf_ struct buf out = BUF_INIT(PRINT_BYTES_MAX);
     for (size_t i = 0; i < ARRAY_LEN(counts); i++)
         buf_addf(&out, "%s%s %lld", i ? ", " : "", counts[i].word,
-                 (long long)member_int(pass, counts[i].member, 0));
+                 (long long)json_get_int(pass, counts[i].member, 0));
     buf_addc(&out, '\n');
     return print_flush(&out, err);
 }
@@ -133,7 +133,7 @@ static int run_once(const struct cli_args *args, struct err *err)
         r = cli_call(args, "watchdog.runOnce", &params, &a, &pass, err);
     if (r < 0)
         return r;
-    bool is_running = member_bool(pass, "running"), json = cli_flag(args, "json");
+    bool is_running = json_get_bool(pass, "running"), json = cli_flag(args, "json");
     if (json)
         r = print_result(pass, err);
     else if (is_running)
@@ -144,7 +144,7 @@ static int run_once(const struct cli_args *args, struct err *err)
         return r;
     if (is_running)
         return err_exit_status(ERR_UNAVAILABLE);
-    return member_int(pass, "errors", 0) > 0;
+    return json_get_int(pass, "errors", 0) > 0;
 }
 
 // clang-format off

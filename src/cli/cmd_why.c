@@ -43,8 +43,8 @@ static int64_t age_of(const struct json *why, const char *kind)
     const struct json *evidence = json_get(why, "evidence");
     if (evidence && evidence->type == JSON_ARRAY)
         JSON_FOREACH (item, evidence)
-            if (str_is(member_text(item, "kind"), kind))
-                return MIN(member_int(item, "ageMs", 0), CLOCK_MS_MAX);
+            if (str_is(json_get_text(item, "kind"), kind))
+                return MIN(json_get_int(item, "ageMs", 0), CLOCK_MS_MAX);
     return 0;
 }
 
@@ -52,7 +52,7 @@ static int64_t age_of(const struct json *why, const char *kind)
 static void add_due(struct buf *out, const struct json *why, struct str due)
 {
     int64_t now_ms, due_ms;
-    if (when_parse(member_text(why, "now"), &now_ms) && when_parse(due, &due_ms)) {
+    if (when_parse(json_get_text(why, "now"), &now_ms) && when_parse(due, &due_ms)) {
         buf_addz(out, due_ms > now_ms ? " in " : " now, overdue by ");
         when_add_age(out, due_ms > now_ms ? due_ms - now_ms : now_ms - due_ms);
     }
@@ -66,7 +66,7 @@ static void add_next(struct buf *out, const struct json *why, const struct json 
         buf_addz(out, "; nothing is counting, so no rule will move it");
         return;
     }
-    struct str rule = member_text(next, "rule");
+    struct str rule = json_get_text(next, "rule");
     const char *deed = deed_of(rule);
     buf_addz(out, "; ");
     if (deed) {
@@ -75,7 +75,7 @@ static void add_next(struct buf *out, const struct json *why, const struct json 
         print_clean(out, rule, PRINT_TEXT_CHARS_MAX);
         buf_addz(out, " is due");
     }
-    add_due(out, why, member_text(next, "dueAt"));
+    add_due(out, why, json_get_text(next, "dueAt"));
 }
 
 static void add_active(struct buf *out, const struct json *why, const struct json *standing)
@@ -88,7 +88,7 @@ static void add_active(struct buf *out, const struct json *why, const struct jso
 /* "since 2026-…, 12m 03s ago" */
 static void add_since(struct buf *out, const struct json *why, const struct json *standing)
 {
-    print_clean(out, member_text(standing, "since"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(standing, "since"), PRINT_TEXT_CHARS_MAX);
     buf_addz(out, ", ");
     when_add_age(out, age_of(why, "status"));
     buf_addz(out, " ago");
@@ -97,11 +97,11 @@ static void add_since(struct buf *out, const struct json *why, const struct json
 static void add_rule_and_reason(struct buf *out, const struct json *why,
                                 const struct json *standing)
 {
-    struct str rule = member_text(standing, "rule");
+    struct str rule = json_get_text(standing, "rule");
     buf_addz(out, " by ");
-    print_clean(out, rule.n ? rule : member_text(why, "endedBy"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, rule.n ? rule : json_get_text(why, "endedBy"), PRINT_TEXT_CHARS_MAX);
     buf_addz(out, " (");
-    print_clean(out, member_text(why, "stop_reason_code"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(why, "stop_reason_code"), PRINT_TEXT_CHARS_MAX);
     buf_addc(out, ')');
 }
 
@@ -120,7 +120,7 @@ static void add_ended(struct buf *out, const struct json *why, const struct json
     buf_addz(out, " ended at ");
     add_since(out, why, standing);
     buf_addz(out, ": ");
-    print_clean(out, member_text(why, "outcome"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(why, "outcome"), PRINT_TEXT_CHARS_MAX);
     add_rule_and_reason(out, why, standing);
     if (silent_ms > 0) {
         buf_addz(out, ", after ");
@@ -163,8 +163,8 @@ static void write_headline(struct buf *out, const struct json *why, struct str t
     const struct json *standings = json_get(why, "standing");
     const struct json *standing =
         standings && standings->type == JSON_ARRAY ? standings->first : NULL;
-    struct str status = member_text(why, "status");
-    buf_addf(&sentence, "Conversation %lld", (long long)member_int(why, "conversation", -1));
+    struct str status = json_get_text(why, "status");
+    buf_addf(&sentence, "Conversation %lld", (long long)json_get_int(why, "conversation", -1));
     if (title.n) {
         buf_addz(&sentence, " (");
         print_clean(&sentence, title, TITLE_CHARS_MAX);
@@ -180,7 +180,7 @@ static void write_headline(struct buf *out, const struct json *why, struct str t
     add_wrapped(out, buf_str(&sentence));
     if (str_is(status, "blocked"))
         buf_addf(out, "To resume it: reeve conversation resume %lld\n",
-                 (long long)member_int(why, "conversation", -1));
+                 (long long)json_get_int(why, "conversation", -1));
 }
 
 /* ---- what it rests on ---- */
@@ -199,7 +199,7 @@ static void add_heads(struct table *t, const char *const *heads)
 
 static void add_text_cell(struct table *t, const struct json *row, const char *key)
 {
-    struct str text = member_text(row, key);
+    struct str text = json_get_text(row, key);
     table_cell(t, text.n ? text : STR("-"));
 }
 
@@ -207,7 +207,7 @@ static void add_time_cell(struct table *t, const struct json *row, const char *k
                           void (*add)(struct buf *, int64_t))
 {
     _cleanup_buf_ struct buf b = BUF_INIT(64);
-    int64_t ms = member_int(row, key, -1);
+    int64_t ms = json_get_int(row, key, -1);
     if (ms >= 0)
         add(&b, ms);
     table_cell(t, b.len ? buf_str(&b) : STR("-"));
@@ -232,8 +232,8 @@ static void write_evidence(struct buf *out, const struct json *why)
 
 static int by_left(const void *a, const void *b)
 {
-    int64_t x = member_int(*(const struct json *const *)a, "leftMs", 0),
-            y = member_int(*(const struct json *const *)b, "leftMs", 0);
+    int64_t x = json_get_int(*(const struct json *const *)a, "leftMs", 0),
+            y = json_get_int(*(const struct json *const *)b, "leftMs", 0);
     return (x > y) - (x < y);
 }
 
@@ -288,7 +288,7 @@ static void write_history(struct buf *out, const struct json *why)
         buf_add(out, rest.p, n);
         if (move) {
             buf_addz(out, "    ");
-            print_clean(out, member_text(move, "what"), PRINT_TEXT_CHARS_MAX);
+            print_clean(out, json_get_text(move, "what"), PRINT_TEXT_CHARS_MAX);
             buf_addc(out, '\n');
         }
         move = move ? move->next : list->first;
@@ -302,8 +302,8 @@ static void write_history(struct buf *out, const struct json *why)
 static bool moves_at(const struct json *standing, int64_t *ret_ms)
 {
     const struct json *next = json_get(standing, "next");
-    return !str_is(member_text(next, "rung"), "ring") &&
-           when_parse(member_text(next, "dueAt"), ret_ms);
+    return !str_is(json_get_text(next, "rung"), "ring") &&
+           when_parse(json_get_text(next, "dueAt"), ret_ms);
 }
 
 /* What is standing over it, with the rule that moves it first. */
@@ -333,15 +333,15 @@ static void write_agent_headline(struct buf *out, const struct json *why)
     _cleanup_buf_ struct buf sentence = BUF_INIT(SENTENCE_BYTES_MAX);
     const struct json *due = first_due(why), *next = json_get(due, "next");
     buf_addz(&sentence, "Agent ");
-    print_clean(&sentence, member_text(why, "agent"), PRINT_TEXT_CHARS_MAX);
+    print_clean(&sentence, json_get_text(why, "agent"), PRINT_TEXT_CHARS_MAX);
     buf_addz(&sentence, " is ");
-    print_clean(&sentence, member_text(why, "view"), PRINT_TEXT_CHARS_MAX);
+    print_clean(&sentence, json_get_text(why, "view"), PRINT_TEXT_CHARS_MAX);
     if (next) {
-        buf_addf(&sentence, "; unless %s, ", remedy_of(member_text(next, "rule")));
-        print_clean(&sentence, member_text(next, "rule"), PRINT_TEXT_CHARS_MAX);
+        buf_addf(&sentence, "; unless %s, ", remedy_of(json_get_text(next, "rule")));
+        print_clean(&sentence, json_get_text(next, "rule"), PRINT_TEXT_CHARS_MAX);
         buf_addz(&sentence, " moves ");
-        print_clean(&sentence, member_text(due, "what"), PRINT_TEXT_CHARS_MAX);
-        add_due(&sentence, why, member_text(next, "dueAt"));
+        print_clean(&sentence, json_get_text(due, "what"), PRINT_TEXT_CHARS_MAX);
+        add_due(&sentence, why, json_get_text(next, "dueAt"));
     } else {
         add_next(&sentence, why, NULL);
     }
@@ -354,8 +354,8 @@ static void add_left_cell(struct table *t, const struct json *why, const struct 
 {
     _cleanup_buf_ struct buf b = BUF_INIT(64);
     int64_t now_ms, due_ms;
-    if (when_parse(member_text(why, "now"), &now_ms) &&
-        when_parse(member_text(next, "dueAt"), &due_ms))
+    if (when_parse(json_get_text(why, "now"), &now_ms) &&
+        when_parse(json_get_text(next, "dueAt"), &due_ms))
         when_add_age(&b, MAX(due_ms - now_ms, (int64_t)0));
     table_cell(t, b.len ? buf_str(&b) : STR("-"));
 }
@@ -428,7 +428,7 @@ static int why_conversation(const struct cli_args *args, struct err *err)
         r = client_call(client, "conversation.get", buf_str(&params), &a, &conversation, err);
     if (r < 0)
         return r;
-    write_headline(&out, why, member_text(conversation, "title"));
+    write_headline(&out, why, json_get_text(conversation, "title"));
     write_evidence(&out, why);
     write_clocks(&out, why);
     write_history(&out, why);

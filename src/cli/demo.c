@@ -68,8 +68,8 @@ static int find_open(struct demo *d, struct arena *a, struct err *err)
     const struct json *list = r == 0 ? json_get(result, "conversations") : NULL;
     if (list && list->type == JSON_ARRAY)
         JSON_FOREACH (c, list)
-            if (str_is(member_text(c, "title"), TITLE))
-                d->conversation = member_int(c, "conversation", 0);
+            if (str_is(json_get_text(c, "title"), TITLE))
+                d->conversation = json_get_int(c, "conversation", 0);
     return r;
 }
 
@@ -95,7 +95,7 @@ static int first_id(struct demo *d, struct arena *a, int64_t *ret, struct err *e
     int r = call(d, "event.list", buf_str(&params), a, &result, err);
     const struct json *events = r == 0 ? json_get(result, "events") : NULL;
     if (events && events->type == JSON_ARRAY && events->count)
-        *ret = member_int(events->first, "id", 0);
+        *ret = json_get_int(events->first, "id", 0);
     return r;
 }
 
@@ -106,7 +106,7 @@ static int open_new(struct demo *d, struct arena *a, int64_t *ret_after, struct 
     int r = call(d, "conversation.create", STR(CREATE), a, &result, err);
     if (r < 0)
         return r;
-    d->conversation = member_int(result, "conversation", 0);
+    d->conversation = json_get_int(result, "conversation", 0);
     r = first_id(d, a, &first, err);
     *ret_after = first - 1;
     return r;
@@ -129,9 +129,9 @@ int demo_begin(struct demo *d, struct client *client, int64_t *ret_after, struct
 int demo_see(struct demo *d, const struct json *event, struct err *err)
 {
     const struct json *payload = json_get(event, "payload"), *data = json_get(payload, "data");
-    bool is_end = member_int(event, "conversation", -1) == d->conversation &&
-                  str_is(member_text(payload, "kind"), "agent.task");
-    if (!is_end || str_is(member_text(data, "status"), "success"))
+    bool is_end = json_get_int(event, "conversation", -1) == d->conversation &&
+                  str_is(json_get_text(payload, "kind"), "agent.task");
+    if (!is_end || str_is(json_get_text(data, "status"), "success"))
         return 0;
     struct arena a = ARENA_INIT;
     int r = give_work(d, &a, err);

@@ -101,24 +101,6 @@ void print_json(struct buf *out, const struct json *value)
     add_clean_json(out, buf_str(&b));
 }
 
-struct str member_text(const struct json *object, const char *key)
-{
-    const struct json *m = json_get(object, key);
-    return m && m->type == JSON_STRING ? m->string : STR("");
-}
-
-int64_t member_int(const struct json *object, const char *key, int64_t otherwise)
-{
-    const struct json *m = json_get(object, key);
-    return m && m->type == JSON_INT ? m->integer : otherwise;
-}
-
-bool member_bool(const struct json *object, const char *key)
-{
-    const struct json *m = json_get(object, key);
-    return m && m->type == JSON_BOOL && m->boolean;
-}
-
 /* Pads what was added since `from` to `width` columns, and a blank in any case. */
 static void pad(struct buf *out, size_t from, size_t width)
 {
@@ -129,16 +111,16 @@ static void pad(struct buf *out, size_t from, size_t width)
 
 static void add_message(struct buf *out, const struct json *payload)
 {
-    print_clean(out, member_text(payload, "text"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(payload, "text"), PRINT_TEXT_CHARS_MAX);
     const struct json *attachments = json_get(payload, "attachments");
     if (attachments && attachments->type == JSON_ARRAY && attachments->count)
         buf_addf(out, " (+%u attached)", attachments->count);
     const struct json *outcome = json_get(payload, "outcome");
     if (!outcome || outcome->type != JSON_OBJECT)
         return;
-    struct str reason = member_text(outcome, "reason");
+    struct str reason = json_get_text(outcome, "reason");
     buf_addz(out, " [");
-    print_clean(out, member_text(outcome, "status"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(outcome, "status"), PRINT_TEXT_CHARS_MAX);
     if (reason.n)
         buf_addz(out, ": ");
     print_clean(out, reason, PRINT_TEXT_CHARS_MAX);
@@ -155,8 +137,8 @@ static void add_json_cut(struct buf *out, const struct json *value)
 /* "thought: text", or the other members of the trace as they are. */
 static void add_trace(struct buf *out, const struct json *payload)
 {
-    print_clean(out, member_text(payload, "type"), PRINT_TEXT_CHARS_MAX);
-    struct str text = member_text(payload, "text");
+    print_clean(out, json_get_text(payload, "type"), PRINT_TEXT_CHARS_MAX);
+    struct str text = json_get_text(payload, "text");
     buf_addc(out, ':');
     if (text.n) {
         buf_addc(out, ' ');
@@ -223,7 +205,7 @@ static bool add_telling(struct buf *out, const char *text, const struct json *da
 
 static void add_system(struct buf *out, const struct json *payload)
 {
-    struct str kind = member_text(payload, "kind");
+    struct str kind = json_get_text(payload, "kind");
     const struct json *data = json_get(payload, "data");
     print_clean(out, kind, PRINT_TEXT_CHARS_MAX);
     if (!data)
@@ -237,17 +219,18 @@ static void add_system(struct buf *out, const struct json *payload)
 
 void print_event(struct buf *out, const struct json *event)
 {
-    struct str type = member_text(event, "type"), finality = member_text(event, "finality");
+    struct str type = json_get_text(event, "type"), finality = json_get_text(event, "finality");
     const struct json *payload = json_get(event, "payload");
     size_t from = out->len;
-    print_clean(out, member_text(event, "ts"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(event, "ts"), PRINT_TEXT_CHARS_MAX);
     pad(out, from, 24);
     from = out->len;
-    buf_addf(out, "%lld:%lld.%lld", (long long)member_int(event, "conversation", -1),
-             (long long)member_int(event, "turn", -1), (long long)member_int(event, "event", -1));
+    buf_addf(out, "%lld:%lld.%lld", (long long)json_get_int(event, "conversation", -1),
+             (long long)json_get_int(event, "turn", -1),
+             (long long)json_get_int(event, "event", -1));
     pad(out, from, 6);
     from = out->len;
-    print_clean(out, member_text(event, "agentId"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(event, "agentId"), PRINT_TEXT_CHARS_MAX);
     pad(out, from, 9);
     from = out->len;
     print_clean(out, type, PRINT_TEXT_CHARS_MAX);

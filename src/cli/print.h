@@ -35,8 +35,3 @@ void print_event(struct buf *out, const struct json *event);
 int print_flush(struct buf *out, struct err *err);
 /* A result as one line of JSON. */
 int print_result(const struct json *result, struct err *err);
-
-/* Members of answers, tolerant: "" or `otherwise` if absent or of another type. */
-struct str member_text(const struct json *object, const char *key);
-int64_t member_int(const struct json *object, const char *key, int64_t otherwise);
-bool member_bool(const struct json *object, const char *key);

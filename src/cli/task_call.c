@@ -9,14 +9,14 @@
 
 void task_call_write(struct buf *out, const struct json *task)
 {
-    struct str held = member_text(task, "held");
-    buf_addf(out, "task %lld %lld:", (long long)member_int(task, "task", -1),
-             (long long)member_int(task, "conversation", -1));
-    print_clean(out, member_text(task, "role"), PRINT_TEXT_CHARS_MAX);
+    struct str held = json_get_text(task, "held");
+    buf_addf(out, "task %lld %lld:", (long long)json_get_int(task, "task", -1),
+             (long long)json_get_int(task, "conversation", -1));
+    print_clean(out, json_get_text(task, "role"), PRINT_TEXT_CHARS_MAX);
     buf_addc(out, ' ');
-    print_clean(out, member_text(task, "status"), PRINT_TEXT_CHARS_MAX);
-    buf_addf(out, " epoch=%lld attempts=%lld", (long long)member_int(task, "epoch", -1),
-             (long long)member_int(task, "attempts", -1));
+    print_clean(out, json_get_text(task, "status"), PRINT_TEXT_CHARS_MAX);
+    buf_addf(out, " epoch=%lld attempts=%lld", (long long)json_get_int(task, "epoch", -1),
+             (long long)json_get_int(task, "attempts", -1));
     if (held.n) {
         buf_addz(out, " held=");
         print_clean(out, held, PRINT_TEXT_CHARS_MAX);
@@ -33,7 +33,7 @@ static void show_task(struct buf *out, const struct json *result)
         return;
     }
     buf_addz(out, "active until ");
-    print_clean(out, member_text(result, "activeUntil"), PRINT_TEXT_CHARS_MAX);
+    print_clean(out, json_get_text(result, "activeUntil"), PRINT_TEXT_CHARS_MAX);
     buf_addc(out, '\n');
 }
 

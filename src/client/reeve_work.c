@@ -43,19 +43,13 @@ static int call(struct reeve *r, const char *method, const struct buf *params)
 
 /* ---- claiming ---- */
 
-static int64_t number(const struct json *object, const char *key)
-{
-    const struct json *m = json_get(object, key);
-    return m && m->type == JSON_INT ? m->integer : 0;
-}
-
 static int read_claim(struct reeve *r, const struct json *claimed)
 {
     const struct json *task = json_get(claimed, "task");
-    if (!task || task->type != JSON_OBJECT || number(task, "task") < 1)
+    if (!task || task->type != JSON_OBJECT || json_get_int(task, "task", 0) < 1)
         return err_set(&r->err, ERR_INTERNAL, "task.claim answers without a task");
-    r->task = number(task, "task");
-    r->epoch = number(claimed, "epoch");
+    r->task = json_get_int(task, "task", 0);
+    r->epoch = json_get_int(claimed, "epoch", 0);
     replace(&r->task_json, task);
     replace(&r->content, json_get(task, "content"));
     return 0;

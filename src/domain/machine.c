@@ -85,12 +85,6 @@ static void write_kinds(const struct machine *m, struct json_out *out, const cha
     json_end(out);
 }
 
-static struct str text_of(const struct json *v, const char *key)
-{
-    const struct json *member = json_get(v, key);
-    return member && member->type == JSON_STRING ? member->string : STR("");
-}
-
 static void read_kinds(struct machine *m, const struct json *list)
 {
     if (list->type != JSON_ARRAY) /* damaged: it may run nothing until it registers */
@@ -100,9 +94,9 @@ static void read_kinds(struct machine *m, const struct json *list)
             return;
         struct machine_kind *kind = &m->kinds[m->kind_count++];
         const struct json *grace = json_get(item, "stopGraceMs");
-        snprintf(kind->name, sizeof kind->name, "%.*s", STR_ARG(text_of(item, "name")));
-        int policy = names_find(policy_names, 3, text_of(item, "restart")),
-            ready = names_find(ready_names, 3, text_of(item, "ready"));
+        snprintf(kind->name, sizeof kind->name, "%.*s", STR_ARG(json_get_text(item, "name")));
+        int policy = names_find(policy_names, 3, json_get_text(item, "restart")),
+            ready = names_find(ready_names, 3, json_get_text(item, "ready"));
         kind->restart = policy < 0 ? RESTART_ON_FAILURE : (enum restart_policy)policy;
         kind->ready = ready < 0 ? READY_NONE : (enum ready_mode)ready;
         kind->stop_grace_ms = grace && grace->type == JSON_INT ? grace->integer : 5000;

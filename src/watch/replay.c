@@ -26,12 +26,6 @@ const char *replay_truth_name(enum replay_truth truth)
 
 /* ---- what an event says ---- */
 
-static int64_t number(const struct json *object, const char *key, int64_t otherwise)
-{
-    const struct json *v = json_get(object, key);
-    return v && v->type == JSON_INT ? v->integer : otherwise;
-}
-
 static struct str text(const struct json *object, const char *key)
 {
     const struct json *v = json_get(object, key);
@@ -41,7 +35,7 @@ static struct str text(const struct json *object, const char *key)
 /* A limit of the conversation's own; absent or not one: as configured. */
 static int64_t own_limit(const struct json *object, const char *key, int64_t most)
 {
-    int64_t limit = number(object, key, LIMIT_DEFAULT);
+    int64_t limit = json_get_int(object, key, LIMIT_DEFAULT);
     return limit < 0 ? LIMIT_DEFAULT : MIN(limit, most);
 }
 
@@ -73,7 +67,7 @@ static struct recorded recorded_move(const struct replay *r, const struct event 
     const struct json *data = json_get(payload, "data");
     if (is_ladders(e) && is_kind(e, payload, "idle_timeout"))
         return (struct recorded){.rule = r->head.turn_is_open ? RULE_IDLE : RULE_GLOBAL_IDLE,
-                                 .limit = number(data, "idleMs", 0)};
+                                 .limit = json_get_int(data, "idleMs", 0)};
     if (is_ladders(e) && is_kind(e, payload, "runtime.watchdog.cancel"))
         return (struct recorded){
             .rule = RULE_WALL_CLOCK,
@@ -152,7 +146,7 @@ static int begin(struct replay *r, const struct event *e, const struct json *pay
         .status = CONVERSATION_ACTIVE,
         .outcome = OUTCOME_NONE,
         .stop_reason = STOP_REASON_NONE,
-        .max_turns = number(data, "maxTurns", 0),
+        .max_turns = json_get_int(data, "maxTurns", 0),
         .session_wall_clock_seconds = own_limit(json_get(data, "runtime_controls"),
                                                 "session_wall_clock_seconds", OPTION_SECONDS_MAX),
         .watchdog_disabled = disabled && disabled->type == JSON_BOOL && disabled->boolean,
@@ -220,7 +214,7 @@ static void follow_resume(struct replay *r, const struct event *e, const struct 
     if (budget != LIMIT_DEFAULT && budget != r->blocked_budget_seconds)
         r->head.session_wall_clock_seconds = budget;
     r->head.status = CONVERSATION_ACTIVE;
-    r->head.window = number(data, "window", r->head.window + 1);
+    r->head.window = json_get_int(data, "window", r->head.window + 1);
     r->head.window_started_ms = e->ts_ms;
     r->head.notice_given = false;
     r->is_record_blocked = false;

@@ -179,18 +179,6 @@ static void write_clocks(struct work *w, const struct head *h, struct json_out *
 
 /* ---- history ---- */
 
-static int64_t data_int(const struct json *data, const char *key)
-{
-    const struct json *v = data ? json_get(data, key) : NULL;
-    return v && v->type == JSON_INT ? v->integer : 0;
-}
-
-static struct str data_text(const struct json *data, const char *key)
-{
-    const struct json *v = data ? json_get(data, key) : NULL;
-    return v && v->type == JSON_STRING ? v->string : STR("");
-}
-
 /* The last line that says something; the rest is in the log. */
 static struct str last_line(struct str text)
 {
@@ -202,10 +190,11 @@ static struct str last_line(struct str text)
 
 static struct str tell_exit(struct work *w, struct str agent, const struct json *data)
 {
-    struct str text = data_text(data, "text"), words = last_line(data_text(data, "tail"));
+    struct str text = json_get_text(data, "text"), words = last_line(json_get_text(data, "tail"));
     if (!text.n)
-        text = arena_printf(&w->arena, "code %lld, signal %lld", (long long)data_int(data, "code"),
-                            (long long)data_int(data, "signal"));
+        text = arena_printf(&w->arena, "code %lld, signal %lld",
+                            (long long)json_get_int(data, "code", 0),
+                            (long long)json_get_int(data, "signal", 0));
     return arena_printf(&w->arena, "the process of %.*s has ended: %.*s%s%.*s%s", STR_ARG(agent),
                         STR_ARG(text), words.n ? "; its last words: \"" : "", STR_ARG(words),
                         words.n ? "\"" : "");
@@ -215,8 +204,9 @@ static struct str tell_exit(struct work *w, struct str agent, const struct json 
 static struct str tell_tool(struct work *w, struct str kind, const struct json *data,
                             struct str *reason)
 {
-    long long task = (long long)data_int(data, "task"), limit = (long long)data_int(data, "limit");
-    struct str id = data_text(data, "toolCallId"), name = data_text(data, "name");
+    long long task = (long long)json_get_int(data, "task", 0),
+              limit = (long long)json_get_int(data, "limit", 0);
+    struct str id = json_get_text(data, "toolCallId"), name = json_get_text(data, "name");
     if (str_is(kind, "watch.tool.timeout")) {
         *reason = STR("tool_timeout");
         return arena_printf(&w->arena, "task %lld: tool call %.*s (%.*s) gave no result in %lld ms",
@@ -239,30 +229,30 @@ static struct str tell_inbox(struct work *w, struct str kind, const struct json 
         {"watch.inbox.processing", "was received and not consumed", "processing_timeout"},
         {"watch.dispatch.retry", "was announced again", "nobody_claimed_it"},
     };
-    struct str did = data_text(data, "did");
+    struct str did = json_get_text(data, "did");
     size_t i = 0;
     while (i + 1 < ARRAY_LEN(words) && !str_is(kind, words[i].kind))
         i++;
     *reason = did.n ? did : str_of(words[i].reason);
     return arena_printf(&w->arena, "%.*s %.*s in the inbox of %.*s %s",
-                        STR_ARG(data_text(data, "messageType")),
-                        STR_ARG(data_text(data, "correlationId")),
-                        STR_ARG(data_text(data, "agent")), words[i].what);
+                        STR_ARG(json_get_text(data, "messageType")),
+                        STR_ARG(json_get_text(data, "correlationId")),
+                        STR_ARG(json_get_text(data, "agent")), words[i].what);
 }
 
 /* What happened to a task, or to a process. */
 static struct str tell_work(struct work *w, struct str kind, const struct json *data,
                             struct str *reason)
 {
-    struct str agent = data_text(data, "agent");
-    long long task = (long long)data_int(data, "task");
+    struct str agent = json_get_text(data, "agent");
+    long long task = (long long)json_get_int(data, "task", 0);
     *reason = kind;
     if (str_is(kind, "watch.tool.timeout") || str_is(kind, "watch.ledger.requeue"))
         return tell_tool(w, kind, data, reason);
     if (str_is(kind, "agent.task")) {
-        *reason = data_text(data, "reason");
+        *reason = json_get_text(data, "reason");
         return arena_printf(&w->arena, "task %lld of %.*s ended: %.*s", task, STR_ARG(agent),
-                            STR_ARG(data_text(data, "status")));
+                            STR_ARG(json_get_text(data, "status")));
     }
     if (str_is(kind, "agent.exited")) {
         const struct json *expected = data ? json_get(data, "expected") : NULL;
@@ -273,17 +263,17 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
     if (str_is(kind, "watch.command.expired")) {
         *reason = STR("not_confirmed");
         return arena_printf(&w->arena, "%.*s of %.*s was not confirmed within %lld ms",
-                            STR_ARG(data_text(data, "type")), STR_ARG(agent),
-                            (long long)data_int(data, "limit"));
+                            STR_ARG(json_get_text(data, "type")), STR_ARG(agent),
+                            (long long)json_get_int(data, "limit", 0));
     }
     if (str_is(kind, "watch.agent.exited")) {
         *reason = STR("waited");
         return arena_printf(&w->arena, "%.*s is restarted after a wait of %lld ms", STR_ARG(agent),
-                            (long long)data_int(data, "limit"));
+                            (long long)json_get_int(data, "limit", 0));
     }
     if (str_is(kind, "watch.task.unattended")) {
         *reason = STR("nobody_listens");
-        if (str_is(data_text(data, "reason"), "unmanaged"))
+        if (str_is(json_get_text(data, "reason"), "unmanaged"))
             return arena_printf(&w->arena,
                                 "task %lld waits, nobody listens for %.*s, and nothing can be "
                                 "started for it: it is unmanaged",
@@ -307,7 +297,7 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
     if (str_starts(kind, STR("watch.task."))) {
         *reason = STR("worker_lease_over");
         return arena_printf(&w->arena, "task %lld was taken back from %.*s; %lld attempts lost",
-                            task, STR_ARG(agent), (long long)data_int(data, "attempts"));
+                            task, STR_ARG(agent), (long long)json_get_int(data, "attempts", 0));
     }
     return kind;
 }
@@ -320,38 +310,38 @@ static struct str tell(struct work *w, const char *rule, struct str kind, const 
         bool is_global = strcmp(rule, rule_name(RULE_GLOBAL_IDLE)) == 0;
         *reason = is_global ? STR("global_idle_timeout") : kind;
         return arena_printf(&w->arena, "nobody wrote for %lld ms, since %.*s",
-                            (long long)data_int(data, "idleMs"),
-                            STR_ARG(data_text(data, "lastEventTs")));
+                            (long long)json_get_int(data, "idleMs", 0),
+                            STR_ARG(json_get_text(data, "lastEventTs")));
     }
     if (str_is(kind, "runtime.watchdog.cancel")) {
         *reason = STR("watchdog_wall_clock_exceeded");
         return arena_printf(&w->arena, "blocked: window %lld used its budget of %lld s",
-                            (long long)data_int(data, "window"),
-                            (long long)data_int(data, "configured_budget_seconds"));
+                            (long long)json_get_int(data, "window", 0),
+                            (long long)json_get_int(data, "configured_budget_seconds", 0));
     }
     if (str_is(kind, "runtime.watchdog.notice")) {
         *reason = STR("wall_clock_notice");
         return arena_printf(&w->arena, "80 %% of the budget of %lld s is used; it ends at %.*s",
-                            (long long)data_int(data, "configured_budget_seconds"),
-                            STR_ARG(data_text(data, "budget_ends_at")));
+                            (long long)json_get_int(data, "configured_budget_seconds", 0),
+                            STR_ARG(json_get_text(data, "budget_ends_at")));
     }
     if (str_is(kind, "runtime.resumed")) {
         *reason = STR("resumed");
         return arena_printf(&w->arena, "resumed: window %lld, after %lld s blocked",
-                            (long long)data_int(data, "window"),
-                            (long long)data_int(data, "blocked_seconds"));
+                            (long long)json_get_int(data, "window", 0),
+                            (long long)json_get_int(data, "blocked_seconds", 0));
     }
     if (str_is(kind, "agent.state")) {
-        *reason = data_text(data, "reason");
-        return arena_printf(&w->arena, "%.*s is %.*s", STR_ARG(data_text(data, "agent")),
-                            STR_ARG(data_text(data, "status")));
+        *reason = json_get_text(data, "reason");
+        return arena_printf(&w->arena, "%.*s is %.*s", STR_ARG(json_get_text(data, "agent")),
+                            STR_ARG(json_get_text(data, "status")));
     }
     if (str_is(kind, "watch.participant.expire")) {
         *reason = STR("listener_lease_over");
         return arena_printf(&w->arena, "%.*s was not heard of since %.*s; its lease is %lld ms",
-                            STR_ARG(data_text(data, "agent")),
-                            STR_ARG(data_text(data, "lastSeenAt")),
-                            (long long)data_int(data, "ttlMs"));
+                            STR_ARG(json_get_text(data, "agent")),
+                            STR_ARG(json_get_text(data, "lastSeenAt")),
+                            (long long)json_get_int(data, "ttlMs", 0));
     }
     return tell_work(w, kind, data, reason);
 }
@@ -359,8 +349,8 @@ static struct str tell(struct work *w, const char *rule, struct str kind, const 
 /* A terminal message: who ended it, in which words, and why, if that was said. */
 static struct str tell_end(struct work *w, const struct event *e, const struct json *payload)
 {
-    struct str text = data_text(payload, "text"),
-               reason = data_text(json_get(payload, "outcome"), "reason");
+    struct str text = json_get_text(payload, "text"),
+               reason = json_get_text(json_get(payload, "outcome"), "reason");
     text.n = MIN(text.n, (size_t)TEXT_BYTES_MAX);
     return arena_printf(&w->arena, "ended by %.*s: %.*s%s%.*s%s", STR_ARG(e->agent_id),
                         STR_ARG(text), reason.n ? " (" : "", STR_ARG(reason), reason.n ? ")" : "");
@@ -369,7 +359,7 @@ static struct str tell_end(struct work *w, const struct event *e, const struct j
 /* Is it told of another agent than this one? agent.p == NULL: all are wanted. */
 static bool is_of_another(const struct json *payload, struct str agent)
 {
-    struct str told = data_text(json_get(payload, "data"), "agent");
+    struct str told = json_get_text(json_get(payload, "data"), "agent");
     return agent.p && told.n && !str_eq(told, agent);
 }
 
@@ -382,7 +372,7 @@ static int write_move(struct work *w, struct json_out *out, const char *rule, co
     if (r < 0 || is_of_another(payload, agent))
         return r;
     if (e->type == EVENT_SYSTEM) {
-        what = tell(w, rule, data_text(payload, "kind"), json_get(payload, "data"), &reason);
+        what = tell(w, rule, json_get_text(payload, "kind"), json_get(payload, "data"), &reason);
     } else {
         what = tell_end(w, e, payload);
         reason = str_of(stop_reason_name(h->stop_reason));

@@ -427,7 +427,7 @@ TEST(client_call_gives_the_result)
     CHECK_INT(call_once(ANSWER("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"n\":5}}"), &a, &result,
                         &ignored),
               0);
-    CHECK_INT(member_int(result, "n", 0), 5);
+    CHECK_INT(json_get_int(result, "n", 0), 5);
 }
 
 TEST(client_call_carries_the_servers_error)
