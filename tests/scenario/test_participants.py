@@ -629,5 +629,28 @@ def test_read_tokens_only_look(s):
     eq(participant(s, c)["connectionId"], "c1", "unchanged")
 
 
+@manual()
+def test_P12_who_took_a_place_has_it_after_a_crash_though_nothing_else_changed(s):
+    """The view stays the same from one listener to the next; the row must not."""
+    c = talk(s)
+    join(s, c, connection="first")
+    join(s, c, connection="second")
+    s.restart()
+    eq(beat(s, c, connection="second")["status"], "ok", "the one that came last")
+    eq(beat(s, c, connection="first")["status"], "superseded", "the one before")
+
+
+@manual()
+def test_P8_an_epoch_is_never_used_twice_not_even_across_a_crash(s):
+    """Work comes and goes while nobody listens: only the epoch of the agent moves."""
+    c, used = talk(s), []
+    for _ in range(3):
+        t = give(s, c)
+        used.append(t["epoch"])
+        used.append(s.call("task.cancel", task=t["task"], reason="not needed")["task"]["epoch"])
+        s.restart()
+    eq(used, sorted(set(used)), "epochs, each greater than all before")
+
+
 if __name__ == "__main__":
     main()
