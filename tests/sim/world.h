@@ -140,7 +140,7 @@ struct sim {
 
     struct fleet fleet;
     struct checker *checker;
-    bool traces;      /* tell everything on stderr */
+    bool traces; /* tell everything on stderr */
     bool is_done;
     bool is_settling; /* no more faults; what is open must end */
 
@@ -150,6 +150,8 @@ struct sim {
     int64_t steps;
 };
 
+/* What all histories share; sim_new() does it if nobody has. */
+void sim_prepare(void);
 struct sim *sim_new(const struct swarm *swarm);
 struct sim *sim_free(struct sim *s); /* NULL */
 
