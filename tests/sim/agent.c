@@ -51,6 +51,7 @@ static void new_life(struct sim *s, struct worker *w)
 {
     w->life++;
     w->is_alive = true;
+    w->born_ms = s->now_ms;
     w->is_hung = w->has_joined = w->is_stopping = false;
     w->poll = w->last_keyed = 0;
     forget_work(w);

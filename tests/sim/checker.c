@@ -165,6 +165,31 @@ static void note_idle(struct sim *s, const struct told *e)
     known_conversation(s->checker, e->conversation)->idle_in = (int64_t)s->ticks;
 }
 
+static struct host *host_of(struct sim *s, const struct told *e)
+{
+    struct str machine = params_str(e->data, "machine");
+    int number = machine.n == 2 ? machine.p[1] - '0' : -1;
+    return number >= 0 && number < s->swarm.machines ? &s->fleet.hosts[number] : NULL;
+}
+
+static void note_offline(struct sim *s, const struct told *e)
+{
+    struct host *h = host_of(s, e);
+    if (h)
+        h->offline_ms = e->ts_ms;
+}
+
+/* Away for so long, what it had may have been given to others: its processes do not know. */
+static void note_online(struct sim *s, const struct told *e)
+{
+    struct host *h = host_of(s, e);
+    int64_t fence_ms = option_get(&s->swarm.options, machine, fence_seconds) * 1000;
+    if (h && h->offline_ms && e->ts_ms - h->offline_ms >= fence_ms)
+        h->fenced_until_ms = s->now_ms;
+    if (h)
+        h->offline_ms = 0;
+}
+
 static const struct {
     const char *kind;
     void (*check)(struct sim *s, const struct told *e);
@@ -175,6 +200,9 @@ static const struct {
     {"watch.participant.expire", p1_who_beats_is_there},
     {"agent.exited", note_exit},
     {"idle_timeout", note_idle},
+    {"machine.offline", note_offline},
+    {"machine.online", note_online},
+    {"machine.registered", note_online},
 };
 
 static void note_message(struct sim *s, const struct told *e)
@@ -375,7 +403,7 @@ static bool still_works(struct sim *s, const struct worker *w, const struct ask 
     bool is_of_agent = w->conversation == a->conversation && w->role == a->role;
     if (!is_of_agent || !w->task || w->state == WORKER_SUSPENDED)
         return false;
-    if (s->fleet.hosts[w->machine].was_away) /* its work may have been fenced off meanwhile */
+    if (s->fleet.hosts[w->machine].fenced_until_ms > w->born_ms)
         return false;
     return w->task == number || known_task(s->checker, w->task)->ended_by_force;
 }

@@ -42,7 +42,7 @@ struct worker {
     char spawn[33];
     uint8_t token[SHA256_BYTES];
     bool is_stopping;
-    int64_t ends_at_ms; /* after the grace */
+    int64_t born_ms, ends_at_ms; /* after the grace */
 };
 
 enum order_type { ORDER_START, ORDER_STOP, ORDER_RESTART };
@@ -75,7 +75,9 @@ struct known_spawn {
 };
 
 struct host {
-    bool is_up, is_registered, was_away; /* at any time */
+    bool is_up, is_registered;
+    int64_t offline_ms;      /* since when the server says so; 0: it does not */
+    int64_t fenced_until_ms; /* it was away for longer than work is held for it */
     unsigned instance, boot;
     int64_t cut_until_ms;      /* nobody hears it, and it hears nobody */
     int64_t call, gives_up_ms; /* the register or poll under way */

@@ -309,7 +309,6 @@ static void crash(struct sim *s, int who, uint32_t arg)
     struct host *h = host(s, who);
     (void)arg;
     h->is_up = h->is_registered = false;
-    h->was_away = true;
     h->instance++; /* answers to it reach nobody */
     h->order_count = 0;
     h->call = 0;
@@ -334,7 +333,6 @@ static void cut(struct sim *s, int who, uint32_t arg)
 {
     struct host *h = host(s, who);
     h->cut_until_ms = s->now_ms + (int64_t)(arg % 600000);
-    h->was_away = true;
 }
 
 static void kill_process(struct sim *s, int who, uint32_t arg)

@@ -32,7 +32,7 @@ static void choose_numbers(struct swarm *s, uint64_t *r)
     s->conversations = sim_between(r, 1, is_large ? 40 : 5);
     s->roles = sim_between(r, 1, 4);
     s->managed_roles = s->machines ? sim_between(r, 1, s->roles) : 0;
-    s->steps = sim_between(r, 100, is_large ? 2500 : 900);
+    s->steps = sim_between(r, 50, is_large ? 1250 : 450);
     s->pace_ms = sim_between(r, 200, 8000);
     s->delay_ms = sim_between(r, 10, 60000);
     s->down_ms = sim_between(r, 100, 120000);
