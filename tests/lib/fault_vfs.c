@@ -110,7 +110,10 @@ static size_t size_after(const struct change *c, size_t size)
 
 static void change_apply(const struct change *c, struct bytes *b)
 {
-    bytes_resize(b, size_after(c, b->n));
+    size_t size = size_after(c, b->n);
+    bytes_resize(b, c->data ? MAX(b->n, c->offset) : size); /* what is written need not be zero */
+    b->p = mem_grow(b->p, &b->cap, size, 1);
+    b->n = size;
     if (c->data)
         memcpy(b->p + c->offset, c->data, c->n);
 }
