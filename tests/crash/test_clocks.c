@@ -42,9 +42,10 @@ enum {
     SUSPECTS_MAX = 5,
     GAP_MS = 2000,   /* watch.gap_seconds */
     LATE_MS = 1000,  /* P2, P3 */
-    SIGN_MS = 5000,  /* a server that has somebody to judge stores the time at least so often */
     SHORT_MS = 1900, /* a pause that is no gap */
     MOVES_MAX = 8,
+    /* A server that has somebody to judge stores the time every 5 s, or at its next beat. */
+    FORGOTTEN_MAX_MS = 5000 + GAP_MS + 500,
 };
 
 struct suspect {
@@ -445,7 +446,7 @@ static void note_end(struct history *h)
     bool is_judging = false;
     for (int i = 0; i < h->suspect_count; i++)
         is_judging |= !h->suspects[i].is_convicted && !h->suspects[i].kind->is_leased;
-    if (forgotten_ms < 0 || (is_judging && forgotten_ms > SIGN_MS + SHORT_MS + 600))
+    if (forgotten_ms < 0 || (is_judging && forgotten_ms > FORGOTTEN_MAX_MS))
         fail(h, "%lld ms were forgotten", (long long)forgotten_ms);
     h->forgotten_ms += forgotten_ms;
 }
