@@ -297,7 +297,7 @@ static void check_not_late(const struct history *h, const struct suspect *s)
              (long long)s->number, (long long)silence_ms(h, s), (long long)s->limit_ms);
 }
 
-/* After a tick that began when the suspects had been silent for so long. It may have been two, with
+/* After a tick before which the suspects had been silent for so long. It may have been two, with
  * a commit between them that took its time. */
 static void look_for_verdicts(struct history *h, const int64_t *silent_ms)
 {
@@ -398,11 +398,15 @@ static void give_signs(struct history *h)
     }
 }
 
+/* A sign that comes when its limit has passed may be too late, or may not. */
 static void tick_and_look(struct history *h)
 {
     int64_t silent_ms[SUSPECTS_MAX];
     for (int i = 0; i < h->suspect_count; i++)
         silent_ms[i] = silence_ms(h, &h->suspects[i]);
+    give_signs(h);
+    if (!h->w->first && !core_wants_tick(h->w->core))
+        return;
     tick(h->w);
     look_for_verdicts(h, silent_ms);
 }
@@ -414,9 +418,7 @@ static void turn(struct history *h)
     do {
         core_beat(h->w->core);
         note_beat(h);
-        give_signs(h);
-        if (h->w->first || core_wants_tick(h->w->core))
-            tick_and_look(h);
+        tick_and_look(h);
         more = core_idle(h->w->core, &h->w->out);
         hear(h);
     } while (more || core_wants_tick(h->w->core) || h->beat_true_ms != h->true_ms);
