@@ -685,10 +685,13 @@ static void run_woken(struct core *c, struct core_input **inputs, struct outbox 
     *inputs = woken;
 }
 
-/* The time of the next tick. A clock that is advanced by hand goes to each due time in turn. */
+/* The time of the next tick: that of the beat, so that no sleep can slip in between. A clock that
+ * is advanced by hand goes to each due time in turn. */
 static int64_t tick_time(const struct core *c)
 {
     const struct stepping *s = &c->stepping;
+    if (!c->config.clock->manual)
+        return c->pulse.now_ms;
     int64_t now_ms = clock_now_ms(c->config.clock);
     if (!s->by.request)
         return now_ms;
@@ -810,6 +813,7 @@ void core_beat(struct core *c)
 static int run_tick(struct core *c, struct core_input **inputs, bool with_what_is_due,
                     struct outbox *streams, struct err *err)
 {
+    core_beat(c); /* the commit of the tick before may have taken long */
     int64_t before_ms = c->work.now_ms, now_ms = tick_time(c);
     int r = work_begin(&c->work, now_ms, err);
     if (r < 0)
@@ -919,11 +923,15 @@ static bool step_backup(struct core *c, struct outbox *out)
     return false;
 }
 
-/* What comes from now on until the next start is a gap. */
+/* What comes from now on until the next start is a gap. If there is one already that could not be
+ * told, it began after the time that is stored, and goes on. */
 static void store_last_moment(struct core *c)
 {
     struct err err = ERR_INIT;
-    int r = work_begin(&c->work, clock_now_ms(c->config.clock), &err);
+    core_beat(c);
+    if (c->found.is_gap || c->refusing_since_ms)
+        return;
+    int r = work_begin(&c->work, tick_time(c), &err);
     work_mark_written(&c->work);
     if (r == 0)
         r = work_commit(&c->work, &err);

@@ -14,6 +14,7 @@ import collections
 import os
 import random
 import signal
+import tempfile
 import threading
 
 from audit import starts_in
@@ -26,6 +27,7 @@ SETTINGS = ("restart.backoff_first_ms=1", "restart.backoff_max_ms=10", "restart.
             "liveness.max_attempts=1000")
 GONE = (Closed, OSError)
 OPEN_PER_ROLE = 3
+PARTS = ("agent", "shim", "machine", "server")
 OVER = ("completed", "failed", "timeout", "canceled")
 
 
@@ -169,9 +171,8 @@ class Giver(threading.Thread):
 
 # ---- the fleet ----
 
-def kinds():
-    env = [f"FLEET_TEST={os.getpid()}", f"FLEET_AGENTS={AGENTS}",
-           f"FLEET_JOURNAL={os.path.join(folder(), 'journal')}"]
+def kinds(journal):
+    env = [f"FLEET_TEST={os.getpid()}", f"FLEET_AGENTS={AGENTS}", f"FLEET_JOURNAL={journal}"]
     common = {"stop_grace": "1s", "restart": "always", "env": env}
     return {"shell": (["sh", os.path.join(AGENTS, "agent.sh")], common),
             "python": (["python3", os.path.join(AGENTS, "agent.py")],
@@ -188,13 +189,13 @@ class Fleet:
         self.over = threading.Event()
         self.told = []  # the faults, for whoever has to find out why
         self.hurt = set()  # spawns that one of them hit
-        self.journal = os.path.join(folder(), "journal")
-        os.mkdir(self.journal)
+        self.kills = 0  # that hit something
+        self.journal = tempfile.mkdtemp(prefix="journal-", dir=folder())
         self.server = Server(args=[x for s in (*SETTINGS, *settings)
                                    for x in ("--set", s)]).start()
         self.server.listen = f"127.0.0.1:{self.server.port}"
         self.sampler = Sampler(self)
-        self.daemons = [Daemon(self.server, kinds(), name=f"m{i}") for i in range(machines)]
+        self.daemons = [Daemon(self.server, kinds(self.journal), name=f"m{i}") for i in range(machines)]
         self.agents = {}  # "12:py" -> its machine
         for daemon in self.daemons:
             c = self.server.call("conversation.create", watchdog={"disabled": True}, agents=[
@@ -267,17 +268,20 @@ class Fleet:
         """One fault. Of what is not there just now nothing needs to be killed."""
         self.told.append((what, agent, sig.name))
         if what == "server":
-            self.signal_ours(self.server, sig)
+            has_hit = self.signal_ours(self.server, sig)
         elif what == "machine":
-            self.signal_ours(self.agents[agent], sig)
+            has_hit = self.signal_ours(self.agents[agent], sig)
         else:
-            self.signal_seen(agent, what, sig)
+            has_hit = self.signal_seen(agent, what, sig)
+        self.kills += has_hit and sig == signal.SIGKILL
 
     def signal_ours(self, owner, sig):
-        if owner.process:
-            owner.process.send_signal(sig)
-        if owner.process and sig == signal.SIGKILL:
+        if not owner.process:
+            return False
+        owner.process.send_signal(sig)
+        if sig == signal.SIGKILL:
             owner.wait()
+        return True
 
     def pause(self, longest):
         self.over.wait(self.rng.uniform(0, longest))
@@ -324,6 +328,17 @@ class Fleet:
         self.over.wait(seconds / 2)
         self.hit(what, agent, signal.SIGCONT)
         self.everybody_works()
+
+    def anything(self):
+        """One of these, at a random moment."""
+        self.pause(0.1)
+        kind = self.rng.random()
+        if kind < 0.6:
+            self.storm(self.rng.randint(1, 12))
+        elif kind < 0.95:
+            self.fault(*self.rng.choices(PARTS, k=self.rng.randint(1, 2)))
+        else:
+            self.freeze(self.rng.choice(PARTS), 0.2)
 
     # ---- the end ----
 

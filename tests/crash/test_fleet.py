@@ -4,6 +4,7 @@ Afterwards every task has reached its end once, no process is left over, and not
 twice. What is watched and how it is judged: real_fleet.py, fleet_audit.py.
 
     REEVE_CRASH_ROUNDS=1  how often the whole list of faults is gone through
+    REEVE_KILLS=50        kills at random moments, audited after every hundred
     REEVE_SEED=1          a run to repeat, as far as timing allows
 """
 import contextlib
@@ -19,13 +20,14 @@ from daemon import (Daemon, agent, await_exit, await_new, await_view, crew, exit
                     is_alive, sh, stay)
 from fleet import starts  # noqa: E402
 from fleet_audit import audit_fleet  # noqa: E402
-import real_fleet  # noqa: E402
+from real_fleet import PARTS, Fleet, all_pids, environment_of  # noqa: E402
 from reeve_test import Client, check, eq, main, server, wait_for  # noqa: E402
 
 ROUNDS = int(os.environ.get("REEVE_CRASH_ROUNDS", "1"))
+KILLS = int(os.environ.get("REEVE_KILLS", "50"))
+KILLS_PER_FLEET = 100
 SEED = int(os.environ.get("REEVE_SEED", "1"))
 OFFLINE_SOON = ("machine.heartbeat_seconds=1", "machine.ttl_seconds=2")
-PARTS = ("agent", "shim", "machine", "server")
 
 
 def check_fleet(fleet):
@@ -43,7 +45,7 @@ def in_any_order(faults, seed):
 
 
 def test_P4_P7_P15_P21_every_pair_of_deaths():
-    fleet = real_fleet.Fleet(seed=SEED)
+    fleet = Fleet(seed=SEED)
     pairs = [(a, None) for a in PARTS] + list(itertools.product(PARTS, PARTS))
     for first, second in in_any_order(pairs, SEED):
         fleet.fault(first, second)
@@ -53,7 +55,7 @@ def test_P4_P7_P15_P21_every_pair_of_deaths():
 def test_P16_P21_two_machines_and_parts_that_stand_still():
     """For a moment, and for so long that it is noticed: the server sees a gap, and a machine is
     offline."""
-    fleet = real_fleet.Fleet(machines=2, seed=SEED + 1, settings=OFFLINE_SOON)
+    fleet = Fleet(machines=2, seed=SEED + 1, settings=OFFLINE_SOON)
     frozen = [(a, s) for a in PARTS for s in (0.1, 3)]
     for what, seconds in in_any_order(frozen, SEED):
         fleet.freeze(what, seconds)
@@ -61,11 +63,18 @@ def test_P16_P21_two_machines_and_parts_that_stand_still():
     check_fleet(fleet)
 
 
-def test_P4_P21_faster_than_anything_comes_back():
-    fleet = real_fleet.Fleet(machines=2, seed=SEED + 2)
-    for _ in range(6 * ROUNDS):
-        fleet.storm(12)
-    check_fleet(fleet)
+def test_W1_P4_P7_P12_P21_kills_at_random_moments():
+    """Many of them faster than anything comes back."""
+    kills = 0
+    for number in itertools.count():
+        fleet = Fleet(machines=2, seed=f"{SEED}/{number}")
+        while fleet.kills < min(KILLS_PER_FLEET, KILLS - kills):
+            fleet.anything()
+        check_fleet(fleet)
+        kills += fleet.kills
+        if kills >= KILLS:
+            break
+    print(f"proof weapon=fleet kills={kills} failures=0")
 
 
 def come_back(s, *parts):
@@ -138,7 +147,7 @@ def kill_part(part, s, d, held):
 @server("restart.backoff_first_ms=1", "restart.backoff_max_ms=10", "restart.burst=0", deadline=120)
 def test_P15_L17_an_end_while_everything_dies_leaves_no_process_and_starts_none(s):
     s.listen = f"127.0.0.1:{s.port}"
-    strangers = real_fleet.all_pids()
+    strangers = all_pids()
     with Daemon(s, {"stay": (sh("setsid sleep 1000 & " + stay()), {"restart": "always"})}) as d:
         client = s
         for parts in itertools.product(PARTS, PARTS):
@@ -151,8 +160,8 @@ def test_P15_L17_an_end_while_everything_dies_leaves_no_process_and_starts_none(
                 kill_part(part, s, d, held)
             client = come_back(s, s, d)
             wait_for(lambda: not d.spawns() and not d.outbox(), f"all to end after {parts}")
-            left = [env for p in real_fleet.all_pids() - strangers
-                    if (env := real_fleet.environment_of(p)).get("REEVE_SPAWN") in spawns
+            left = [env for p in all_pids() - strangers
+                    if (env := environment_of(p)).get("REEVE_SPAWN") in spawns
                     and "REEVE_ROLE" in env]  # a shim that has said its last word may still go
             eq(left, [], f"processes after {parts}")
             eq({x["spawnId"] for x in starts(client, c)}, spawns, f"starts after {parts}")
@@ -161,4 +170,4 @@ def test_P15_L17_an_end_while_everything_dies_leaves_no_process_and_starts_none(
 
 
 if __name__ == "__main__":
-    main(seconds=120 + 120 * ROUNDS)
+    main(seconds=120 + 120 * ROUNDS + KILLS)

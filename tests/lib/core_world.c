@@ -81,14 +81,13 @@ struct world *world_new(void)
     return world_on(NULL, NULL);
 }
 
-struct world *world_on(const struct fault_vfs *files, const struct options *options)
+static struct world *make(const struct fault_vfs *files, const struct options *options)
 {
     struct world *w = mem_zalloc(sizeof *w);
     log_set_level(LOG_ERROR + 1);
     w->disk = fault_vfs_new("disk", 1);
     if (files)
         fault_vfs_copy_files(w->disk, files);
-    clock_init_manual(&w->clock, &clock_kernel, WORLD_START_MS);
     options_init(&w->options);
     /* Passes come when something is due: the fixed cadence would only be in the way. */
     w->options.value[OPT_pmo_watchdog_interval_seconds] = 300;
@@ -98,6 +97,22 @@ struct world *world_on(const struct fault_vfs *files, const struct options *opti
     w->grant = (struct grant){.scope = SCOPE_OPERATOR, .subject = "operator"};
     w->peer = peer_new(NULL, WORLD_ROOM_BYTES);
     w->other = peer_new(NULL, SIZE_MAX);
+    return w;
+}
+
+struct world *world_on(const struct fault_vfs *files, const struct options *options)
+{
+    struct world *w = make(files, options);
+    clock_init_manual(&w->clock, &clock_kernel, WORLD_START_MS);
+    must_start(w);
+    return w;
+}
+
+struct world *world_on_clock(const struct fault_vfs *files, const struct options *options,
+                             const struct clock_source *source)
+{
+    struct world *w = make(files, options);
+    clock_init(&w->clock, source, 0);
     must_start(w);
     return w;
 }

@@ -42,6 +42,9 @@ struct world {
 struct world *world_new(void);
 /* On a copy of these files, which another world has left; NULL: with none, with the defaults. */
 struct world *world_on(const struct fault_vfs *files, const struct options *options);
+/* The same with a real clock, of which the caller is the source. */
+struct world *world_on_clock(const struct fault_vfs *files, const struct options *options,
+                             const struct clock_source *source);
 /* Ends it like world_free(); what its disk holds, for world_on(). */
 struct fault_vfs *world_leave(struct world *w);
 void world_free(struct world *w); /* checks that nothing holds on to the peer */

@@ -305,7 +305,10 @@ TEST(reads_go_on_while_the_disk_is_full)
     create_idle(w, 1, 3600000);
     fill_disk(w);
     for (int i = 0; i < 5; i++) {
-        live(w, 7000); /* longer than between two signs of life */
+        for (int k = 0; k < 14; k++) { /* longer than between two signs of life */
+            live(w, 500);
+            core_beat(w->core);
+        }
         ask(w, GET, 1);
         tick(w);
         take_ok(w);

@@ -354,6 +354,50 @@ TEST(L30_a_process_that_was_stopped_convicts_nobody)
     world_free(w);
 }
 
+static void take_a_minute(void *ctx)
+{
+    struct world *w = ctx;
+    fault_vfs_watch(w->disk, NULL, NULL);
+    live(w, 60000);
+}
+
+/* A tick that is due for its chores follows at once. */
+TEST(L30_W7_a_commit_that_takes_long_convicts_nobody)
+{
+    struct world *w = world_living();
+    create_idle(w, 2, LIMIT_MS);
+    fault_vfs_watch(w->disk, take_a_minute, w);
+    say(w, 1);
+    CHECK_INT(moved(w), 0);
+    settle(w);
+    CHECK_INT(moved(w), 0);
+    CHECK_INT(store_int(w, "SELECT to_at - from_at FROM watch_gaps"), 60000);
+    take_ok(w);
+    live(w, LIMIT_MS + 1);
+    settle(w);
+    CHECK_INT(times_cancelled(w, 2), 1);
+    world_free(w);
+}
+
+TEST(L30_W7_a_server_that_is_told_to_end_when_it_wakes_convicts_nobody)
+{
+    struct world *w = world_living();
+    create_idle(w, 1, LIMIT_MS);
+    live(w, 500);
+    core_beat(w->core);
+    live(w, 60000);
+    core_stop(w->core, &w->out);
+    world_restart(w);
+    settle(w);
+    CHECK_INT(moved(w), 0);
+    CHECK_INT(store_int(w, "SELECT to_at - from_at FROM watch_gaps"), 60500);
+    live(w, LIMIT_MS + 1);
+    core_beat(w->core);
+    settle(w);
+    check_all_moved_once(w, 1);
+    world_free(w);
+}
+
 TEST(L30_a_gap_that_cannot_be_told_yet_is_told_later_and_nobody_is_judged_before)
 {
     struct world *w = world_living();
