@@ -286,18 +286,25 @@ static int take_back(struct work *w, struct agent *a, struct str spawn_id, struc
     return r < 0 ? r : change_hold(w, a, HELD_NOT, spawn_id, err); /* it is proven dead */
 }
 
-/* The agent's current process has ended: whether it comes back, and when. */
+/* The agent's current process has ended: whether it comes back, and when. If the next one is on its
+ * way already, that one is wanted, whatever this one's end says: it must be stopped one day (P15).
+ */
 static int end_current(struct work *w, struct agent *a, bool is_expected,
                        const struct exit_status *exit, struct err *err)
 {
     bool comes_back = is_expected || wants_again(w, a, exit);
+    struct starts starts;
+    int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r < 0)
+        return r;
     agent_edit(w, a);
-    a->process = PROCESS_NONE;
+    a->process = starts.open ? PROCESS_STARTING : PROCESS_NONE;
     a->is_fenced = false;
     a->spawn_id[0] = '\0';
-    int r = !is_expected && comes_back ? agent_note_failure(w, a, err) : 0;
+    if (!is_expected && comes_back)
+        r = agent_note_failure(w, a, err);
     a->process_ms = 0;
-    if (!comes_back) {
+    if (!comes_back && !starts.open) {
         a->is_ensured = false;
         a->is_crashed = exit->is_unknown || exit->code != 0;
     }

@@ -171,6 +171,22 @@ def test_P14_a_late_spawned_does_not_bring_a_stopped_agent_back(s):
     eq((sight(s, c), m.poll()), ("stopped", []), "and did")
 
 
+@manual()
+def test_P15_the_late_end_of_a_start_does_not_make_the_next_one_an_orphan(s):
+    m = Machine(s, kinds=[kind(restart="never")])
+    c = wanted(s)
+    first = m.start_given()
+    keep_alive(s, m, DEADLINE_MS)
+    advance(s, 1)
+    (again,) = open_starts(s, c)
+    m.fail(first)
+    eq([x["spawnId"] for x in open_starts(s, c)], [again["spawnId"]], "the next is on its way")
+    (given,) = m.poll()
+    m.spawn(given)
+    s.call("conversation.end", conversation=c)
+    eq([(x["type"], x["spawnId"]) for x in m.poll()], [("stop-agent", given["spawnId"])], "stopped")
+
+
 # ---- L44, L45, P4: one start ----
 
 @manual()
