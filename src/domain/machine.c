@@ -197,6 +197,7 @@ int machine_register(struct work *w, const struct machine *as_told, struct machi
         memcpy(m->boot_id, as_told->boot_id, sizeof m->boot_id);
         memcpy(m->kinds, as_told->kinds, sizeof m->kinds);
         m->kind_count = as_told->kind_count;
+        m->list = as_told->list;
     }
     m->is_online = true;
     m->is_unreconciled = false;
@@ -228,6 +229,17 @@ int machine_beat(struct work *w, struct str name, struct str instance, bool is_a
     m->is_online = m->is_unreconciled = true; /* L28 */
     int r = store_machine(w, m, err);
     return r < 0 ? r : append_status(w, m, "machine.online", err);
+}
+
+bool machine_is_overtaken(const struct machine *m, struct str instance, int64_t list)
+{
+    return m && list && list <= m->list && str_is(instance, m->instance);
+}
+
+void machine_told_list(struct work *w, struct machine *m, int64_t list)
+{
+    edit(w, m);
+    m->list = list;
 }
 
 void machine_is_reconciled(struct work *w, struct machine *m)

@@ -47,6 +47,7 @@ struct machine {
     int64_t beat_ms, look_ms; /* its lease: lease.h */
     int64_t fence_ms;         /* offline: when its work is given to others; 0: it was */
     bool is_unreconciled;     /* back, and has not yet said what it has */
+    int64_t list;             /* number of the newest list of what it has; 0: it does not count */
     /* private to machine.c */
     int64_t edited_in;
     struct machine *next;
@@ -69,6 +70,9 @@ int machine_register(struct work *w, const struct machine *as_told, struct machi
  * and the machine is online. */
 int machine_beat(struct work *w, struct str name, struct str instance, bool is_alive,
                  struct machine **ret, struct err *err);
+/* This instance has told a newer list, or this one. */
+bool machine_is_overtaken(const struct machine *m, struct str instance, int64_t list);
+void machine_told_list(struct work *w, struct machine *m, int64_t list);
 /* What it has is known now. */
 void machine_is_reconciled(struct work *w, struct machine *m);
 int64_t machine_lease_until_ms(const struct work *w, const struct machine *m);

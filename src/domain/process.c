@@ -138,8 +138,10 @@ int process_found(struct work *w, const struct machine *m, struct str spawn_id, 
     struct spawn s;
     bool is_known, has_gone;
     int r = find_spawn(w, m, spawn_id, &s, err);
-    if (r < 0 || !s.is_open)
+    if (r < 0)
         return r == -ERR_NOT_FOUND ? 0 : r;
+    if (!pid || !(s.is_open || s.is_current)) /* in hand, it has not begun; or nobody waits for it */
+        return 0;
     r = has_ended(w, spawn_id, &is_known, &has_gone, err);
     return r < 0 || is_known ? r : process_spawned(w, m, spawn_id, pid, start_time, err);
 }
@@ -443,12 +445,22 @@ static int is_held(struct work *w, const struct agent *a, bool *ret, struct err 
     return r;
 }
 
+/* Named by its machine, and nobody has said that it began: the start is in hand. */
+static int note_in_hand(struct work *w, struct agent *a, struct err *err)
+{
+    agent_edit(w, a);
+    a->process = PROCESS_STARTING;
+    return agent_store(w, a, "machine_registered", err);
+}
+
 /* It can be asked again, and lives. If its work was taken back meanwhile, another takes its place.
  */
 static int note_back(struct work *w, struct agent *a, struct err *err)
 {
-    bool was_taken_back = false;
-    int r = note_running(w, a, "machine_registered", err);
+    bool was_taken_back = false, has_begun, has_gone;
+    int r = has_ended(w, str_of(a->spawn_id), &has_begun, &has_gone, err);
+    if (r == 0)
+        r = has_begun ? note_running(w, a, "machine_registered", err) : note_in_hand(w, a, err);
     if (r == 0)
         r = is_held(w, a, &was_taken_back, err);
     was_taken_back |= a->is_fenced;
@@ -627,7 +639,7 @@ int process_pid(struct work *w, const char *spawn_id, int64_t *ret, struct err *
 int process_joined(struct work *w, const struct agent *a, struct str spawn_id, struct err *err)
 {
     const struct machine *m = machine_find(w, str_of(a->machine));
-    if (!spawn_id.n || !m || machine_kind_of(w, a).ready != READY_HEARTBEAT)
+    if (!spawn_id.n || !m || !m->is_online || machine_kind_of(w, a).ready != READY_HEARTBEAT)
         return 0;
     return process_ready(w, m, spawn_id, err);
 }

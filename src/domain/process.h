@@ -30,7 +30,8 @@ struct exit_status {
 /* Facts. ERR_NOT_FOUND if the spawn is not known here, or was not given to this machine. */
 int process_spawned(struct work *w, const struct machine *m, struct str spawn_id, int64_t pid,
                     int64_t start_time, struct err *err);
-/* machine.register names it as running. Of no importance if it is not known here. */
+/* machine.register names it, with the number of its process; 0: the start is in hand. Of no
+ * importance if it is not known here. */
 int process_found(struct work *w, const struct machine *m, struct str spawn_id, int64_t pid,
                   int64_t start_time, struct err *err);
 int process_ready(struct work *w, const struct machine *m, struct str spawn_id, struct err *err);
@@ -43,7 +44,8 @@ int process_ended(struct work *w, const struct machine *m, struct str spawn_id,
 int command_expire(struct work *w, int64_t command, struct err *err);
 
 /* machine.register: what it has against what is known here, both ways. `has` are the spawn ids of
- * live processes it reported. */
+ * live processes it reported, and of starts it has in hand: what is not among them is not there and
+ * will not be. */
 int processes_reconcile(struct work *w, const struct machine *m, const struct str *has,
                         size_t count, struct err *err);
 /* machine.poll: these are alive: evidence for the tasks they claimed. */
@@ -53,7 +55,8 @@ int processes_alive(struct work *w, const struct machine *m, const struct str *a
 int process_may_live(struct work *w, const char *spawn_id, bool *ret, struct err *err);
 /* Its number on its machine; 0: nobody has seen it, or it has ended. */
 int process_pid(struct work *w, const char *spawn_id, int64_t *ret, struct err *err);
-/* It has joined: with `ready = heartbeat` that is when its start is done. */
+/* It has joined: with `ready = heartbeat` that is when its start is done. While its machine cannot
+ * be asked, the start is not open any more, and what is known of the process stays unknown. */
 int process_joined(struct work *w, const struct agent *a, struct str spawn_id, struct err *err);
 /* Its machine could not be asked for so long that what it has is given to others; the epoch fences
  * it out. */

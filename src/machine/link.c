@@ -49,6 +49,7 @@ struct link {
     struct facts *outbox;
     char *url;
     struct lane poll, report;
+    int64_t lists;       /* of what the machine has, told so far */
     bool is_registering; /* what the call under way is; else it is a poll */
     bool is_registered, must_register, is_over;
     bool is_outage_told, is_trouble_told;
@@ -131,6 +132,7 @@ static void start_register(struct link *l)
     struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     struct json_out out = JSON_OUT(&params);
     write_identity(l, &out);
+    json_int(&out, "n", ++l->lists);
     json_stringz(&out, "hostname", l->config.hostname);
     json_stringz(&out, "bootId", l->config.boot_id);
     kinds_write(l->config.kinds, &out, "kinds");
@@ -146,6 +148,7 @@ static void start_poll(struct link *l)
     struct buf params = BUF_INIT(PARAMS_BYTES_MAX);
     struct json_out out = JSON_OUT(&params);
     write_identity(l, &out);
+    json_int(&out, "n", ++l->lists);
     json_int(&out, "timeoutMs", POLL_MS);
     l->handler.write_alive(l->handler.ctx, &out, "alive");
     json_end(&out);

@@ -248,7 +248,7 @@ void spawns_write_processes(const struct spawns *s, struct json_out *out, const 
     json_array(out, key);
     for (const struct spawn *sp = s->first; sp; sp = sp->next) {
         bool has_ended = sp->state == SPAWN_ENDED && sp->exit && !sp->is_fact_gone;
-        if (!spawn_is_live(sp) && !has_ended)
+        if (sp->state == SPAWN_ENDED && !has_ended)
             continue;
         json_object(out, NULL);
         json_stringz(out, "spawnId", sp->id);
@@ -268,7 +268,7 @@ void spawns_write_alive(const struct spawns *s, struct json_out *out, const char
 {
     json_array(out, key);
     for (const struct spawn *sp = s->first; sp; sp = sp->next)
-        if (spawn_is_live(sp))
+        if (sp->state != SPAWN_ENDED)
             json_stringz(out, NULL, sp->id);
     json_end(out);
 }

@@ -62,5 +62,7 @@ void spawns_fact_gone(struct spawns *s, struct str spawn_id, bool is_last_word);
 /* SIGCHLD. */
 void spawns_reap(void);
 
+/* What it has and what it has been told to start: by the time the server reads it, that may have
+ * begun. */
 void spawns_write_processes(const struct spawns *s, struct json_out *out, const char *key);
 void spawns_write_alive(const struct spawns *s, struct json_out *out, const char *key);

@@ -82,9 +82,17 @@ static const struct param process_fields[] = {
     PARAMS_END,
 };
 
+/* Lists of what a machine has, in order: one that arrives after a newer one is not believed. */
+#define LIST_ROW                                                                       \
+    {                                                                                  \
+        .name = "n", .type = PARAM_INT, .min = 1, .max = ID_MAX,                       \
+        .doc = "counts up over register and poll; one that was overtaken says nothing" \
+    }
+
 const struct param params_machine_register[] = {
     MACHINE_ROW,
     INSTANCE_ROW,
+    LIST_ROW,
     {.name = "hostname", .type = PARAM_STRING, .max = MACHINE_TEXT_BYTES_MAX, .doc = "for people"},
     {.name = "bootId", .type = PARAM_STRING, .max = MACHINE_TEXT_BYTES_MAX, .doc = "of its kernel"},
     {.name = "kinds",
@@ -97,7 +105,7 @@ const struct param params_machine_register[] = {
      .type = PARAM_LIST,
      .max = PROCESSES_MAX,
      .fields = process_fields,
-     .doc = "what it has"},
+     .doc = "what it has, and starts it has in hand: those without a pid"},
     PARAMS_END,
 };
 
@@ -106,6 +114,7 @@ static const struct param spawn_item = {.type = PARAM_STRING, .max = SPAWN_ID_BY
 const struct param params_machine_poll[] = {
     MACHINE_ROW,
     INSTANCE_ROW,
+    LIST_ROW,
     {.name = "timeoutMs",
      .type = PARAM_INT,
      .max = POLL_MS_MAX,
@@ -116,7 +125,7 @@ const struct param params_machine_poll[] = {
      .required = true,
      .max = PROCESSES_MAX,
      .item = &spawn_item,
-     .doc = "spawn ids of its live processes"},
+     .doc = "spawn ids of its live processes, and of starts it has in hand"},
     PARAMS_END,
 };
 
@@ -172,6 +181,19 @@ int method_find_machine(struct method_context *c, struct machine **ret, struct e
     return r < 0
                ? r
                : machine_beat(c->work, name, params_str(c->params, "instance"), is_alive, ret, err);
+}
+
+/* It says nothing of now, and is no sign of life. */
+static bool is_overtaken(const struct method_context *c, struct str name)
+{
+    return machine_is_overtaken(machine_find(c->work, name), params_str(c->params, "instance"),
+                                params_int(c->params, "n", 0));
+}
+
+static void write_no_commands(struct json_out *out)
+{
+    json_array(out, "commands");
+    json_end(out);
 }
 
 /* ---- commands ---- */
@@ -267,6 +289,11 @@ static int read_processes(struct method_context *c, const struct machine *m, str
     return 0;
 }
 
+static void write_ttl(const struct method_context *c, struct json_out *out)
+{
+    json_int(out, "ttlMs", option_get(c->work->options, machine, ttl_seconds) * 1000);
+}
+
 int method_machine_register(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct machine told = {0}, *m;
@@ -276,8 +303,14 @@ int method_machine_register(struct method_context *c, struct json_out *out, stru
     copy(told.instance, sizeof told.instance, params_str(c->params, "instance"));
     copy(told.hostname, sizeof told.hostname, params_str(c->params, "hostname"));
     copy(told.boot_id, sizeof told.boot_id, params_str(c->params, "bootId"));
+    told.list = params_int(c->params, "n", 0);
     machine_kinds_from_json(&told, json_get(c->params, "kinds"));
     int r = check_name(c, name, err);
+    if (r == 0 && is_overtaken(c, name)) {
+        write_no_commands(out);
+        write_ttl(c, out);
+        return 0;
+    }
     if (r == 0)
         r = machine_register(c->work, &told, &m, err);
     if (r == 0)
@@ -289,7 +322,7 @@ int method_machine_register(struct method_context *c, struct json_out *out, stru
     if (r == 0)
         r = write_commands(c, m, true, out, &count, err);
     if (r == 0)
-        json_int(out, "ttlMs", option_get(c->work->options, machine, ttl_seconds) * 1000);
+        write_ttl(c, out);
     return r;
 }
 
@@ -299,19 +332,28 @@ int method_machine_poll(struct method_context *c, struct json_out *out, struct e
 {
     struct machine *m;
     size_t count = 0, n = 0;
+    bool is_news = !c->call->wait_until_us; /* asked again, what it said may be old */
     const struct json *list = params_get(c->params, "alive");
-    struct str *alive = arena_alloc(c->arena, ((list ? list->count : 0) + 1) * sizeof *alive);
+    struct str *alive = arena_alloc(c->arena, ((list ? list->count : 0) + 1) * sizeof *alive),
+               name = params_name(c->arena, c->params, "machine");
     if (list)
         JSON_FOREACH (item, list)
             alive[n++] = item->string;
-    int r = method_find_machine(c, &m, err);
+    int r = check_name(c, name, err);
+    if (r == 0 && is_news && is_overtaken(c, name)) {
+        write_no_commands(out);
+        return 0;
+    }
+    if (r == 0)
+        r = method_find_machine(c, &m, err);
+    if (r == 0 && is_news)
+        machine_told_list(c->work, m, params_int(c->params, "n", 0));
     if (r == 0 && m->is_unreconciled) { /* back: what was unknown can be known */
         machine_is_reconciled(c->work, m);
         r = processes_reconcile(c->work, m, alive, n, err);
         if (r == 0)
             r = wishes_come_true(c->work, m, err);
     }
-    bool is_news = !c->call->wait_until_us; /* asked again, what it said may be old */
     if (r == 0 && is_news)
         r = processes_alive(c->work, m, alive, n, err);
     if (r == 0)

@@ -69,10 +69,10 @@ class Machine:
         eq(answer["ttlMs"], TTL_MS, "ttlMs")
         return self.note(answer["commands"])
 
-    def poll(self, alive=None, timeout_ms=0):
+    def poll(self, alive=None, timeout_ms=0, **more):
         """What it is to do now."""
         answer = self.client.call("machine.poll", **self.identity(), timeoutMs=timeout_ms,
-                                  alive=list(self.processes) if alive is None else alive)
+                                  alive=list(self.processes) if alive is None else alive, **more)
         return self.note(answer["commands"])
 
     def note(self, given):

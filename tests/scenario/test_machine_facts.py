@@ -191,4 +191,77 @@ def test_P22_a_process_that_was_never_reported_is_not_taken_for_stopped(s):
     eq(agent_of(s, c, "a")["view"], "unknown", "nobody saw it end")
 
 
+# ---- lists of what a machine has ----
+
+def offline(s):
+    advance(s, TTL_MS + 1)
+    eq(s.call("machine.list")["machines"][0]["status"], "offline", "the machine")
+
+
+@manual()
+def test_P22_a_start_in_hand_is_neither_running_nor_told_again(s):
+    m = Machine(s)
+    c = talk(s, "a", kind="worker")
+    s.call("agent.start", conversation=c, role="a")
+    spawn = m.start_given()["spawnId"]
+    offline(s)
+    eq(agent_of(s, c)["view"], "unknown", "its machine is away")
+    eq(m.poll(alive=[spawn]), [], "it has been told already")
+    eq(agent_of(s, c)["view"], "starting", "named, and not begun")
+    m.report("spawned", spawn, pid=7, startTime=1)
+    eq((agent_of(s, c)["view"], open_starts(s, c)), ("running", []), "begun")
+
+
+@manual()
+def test_P22_a_start_in_hand_when_its_machine_registers_is_not_taken_for_begun(s):
+    m = Machine(s)
+    c = talk(s, "a", kind="worker")
+    s.call("agent.start", conversation=c, role="a")
+    spawn = m.start_given()["spawnId"]
+    m.client.call("machine.register", **m.identity(), hostname="host", bootId="boot",
+                  kinds=m.kinds, processes=[{"spawnId": spawn, "state": "running"}])
+    eq(agent_of(s, c)["view"], "starting", "without a number there is no process")
+
+
+@manual()
+def test_P21_a_list_that_was_overtaken_is_not_believed(s):
+    m, c, spawns = running(s, "a")
+    m.poll(n=7)
+    offline(s)
+    eq(m.poll(alive=[], n=6), [], "nothing to do")
+    eq(m.client.call("machine.register", **m.identity(), hostname="late", bootId="boot",
+                     kinds=m.kinds, n=5)["commands"], [], "nor for an old register")
+    (seen,) = s.call("machine.list")["machines"]
+    eq((seen["status"], seen["hostname"]), ("offline", "host"), "neither is a sign of life")
+    eq((agent_of(s, c)["view"], said(s, c, "agent.exited")), ("unknown", []), "nobody ended")
+    m.poll(n=8)
+    eq((agent_of(s, c)["view"], said(s, c, "agent.exited")), ("running", []), "as it was")
+
+
+@manual()
+def test_lists_are_counted_by_instance_and_only_if_the_machine_counts(s):
+    m, c, spawns = running(s, "a")
+    m.poll(n=7)
+    m.poll()                          # an older program
+    offline(s)
+    m.poll(n=1)                       # the count begins anew
+    eq(agent_of(s, c)["view"], "running", "believed")
+    again = Machine(s, register=False)
+    again.processes = dict(m.processes)
+    again.register(n=1)
+    eq((agent_of(s, c)["view"], said(s, c, "agent.exited")), ("running", []), "another instance")
+
+
+@manual()
+def test_P22_who_joins_while_its_machine_is_away_is_not_shown_as_running(s):
+    m = Machine(s, kinds=[{"name": "worker", "ready": "heartbeat"}])
+    c = talk(s, "a", kind="worker")
+    s.call("agent.start", conversation=c, role="a")
+    its_own = Client(s.port, m.tokens[m.start_given()["spawnId"]])
+    offline(s)
+    its_own.call("participant.join", conversation=c, role="a", connectionId="x")
+    advance(s, TTL_MS)                # and is not heard of any more
+    eq(agent_of(s, c)["view"], "unknown", "nobody can tell")
+
+
 main()

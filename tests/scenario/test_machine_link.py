@@ -28,7 +28,7 @@ class FakeServer:
     def __init__(self):
         self.lock = threading.Condition()
         self.commands, self.facts, self.logs = [], [], []
-        self.registers, self.reports = [], []
+        self.registers, self.reports, self.lists = [], [], []
         self.refuse = {}   # method -> function of params that may raise Refusal
         self.attempts = self.polls = 0
         self.token = TOKEN
@@ -75,11 +75,13 @@ class FakeServer:
 
     def machine_register(self, params):
         self.registers.append(params)
+        self.lists.append(params["n"])
         self.lock.notify_all()
         return {"commands": self.take(), "ttlMs": 90000}
 
     def machine_poll(self, params):
         self.alive = params["alive"]
+        self.lists.append(params["n"])
         self.polls += 1
 
         def is_old():  # its machine has been killed since
@@ -149,6 +151,15 @@ def test_register_says_what_there_is():
         wait_for(lambda: fake.alive == ["s1"], "alive")
 
 
+def test_P21_lists_of_what_it_has_count_up():
+    fake = FakeServer()
+    with machine(fake):
+        fake.give(start("s1"))
+        fake.fact("spawned", "s1")
+        wait_for(lambda: fake.polls >= 2, "another poll")
+        eq(fake.lists, list(range(1, len(fake.lists) + 1)), "register and polls")
+
+
 def test_the_same_spawn_id_twice_is_one_spawn():
     fake = FakeServer()
     with machine(fake, {"stay": sh(stay()), "short": sh("exit 3")}) as d:
@@ -181,6 +192,7 @@ def test_P21_a_new_process_of_an_agent_waits_for_the_end_of_the_old_one():
         fake.give(start("s1", kind="deaf"))
         old = fake.fact("spawned", "s1")["pid"]
         fake.give(start("s2", type="restart-agent"), start("s3", type="restart-agent"))
+        wait_for(lambda: "s3" in fake.alive, f"what waits is named: {fake.alive}")
         check("took its place" in fake.fact("start_failed", "s2")["error"], "only the newest counts")
         fake.give(stop("s3"))
         fake.fact("stopped", "s3")

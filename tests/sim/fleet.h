@@ -80,9 +80,9 @@ struct known_spawn {
 struct host {
     bool is_up, is_registered, was_away; /* at any time */
     unsigned instance, boot;
-    int64_t cut_until_ms; /* nobody hears it, and it hears nobody */
-    int64_t poll;
-    int64_t last_arrival_ms; /* what it says keeps its order: one caller, one connection */
+    int64_t cut_until_ms;      /* nobody hears it, and it hears nobody */
+    int64_t call, gives_up_ms; /* the register or poll under way */
+    int64_t lists;             /* told so far */
     struct order orders[SIM_ORDERS_MAX];
     int order_count;
     struct fact facts[SIM_FACTS_MAX];

@@ -17,7 +17,7 @@
 #include "sim/worker.h"
 #include "sim/world.h"
 
-enum { GRACE_MS = 5000, EXIT_UNKNOWN = -2, EXIT_BY_SIGNAL = -1 };
+enum { GRACE_MS = 5000, CALL_MS_MAX = 45000, EXIT_UNKNOWN = -2, EXIT_BY_SIGNAL = -1 };
 
 static struct host *host(struct sim *s, int who)
 {
@@ -162,6 +162,52 @@ static bool carry_out(struct sim *s, int who, const struct order *o, uint32_t ar
     return true;
 }
 
+/* ---- what it tells of what it has ---- */
+
+static bool is_start_in_hand(const struct host *h, int order)
+{
+    return h->orders[order].type != ORDER_STOP &&
+           !find_spawn((struct host *)h, h->orders[order].spawn);
+}
+
+/* Starts in hand too: they may have begun when the server reads it. */
+static void list_processes(struct sim *s, struct host *h, struct buf *list)
+{
+    for (size_t i = 0; i < h->known_count; i++)
+        if (process_of(s, &h->known[i]))
+            buf_addf(list, "%s{'spawnId':'%s','pid':%d,'startTime':1,'state':'running'}",
+                     list->len ? "," : "", h->known[i].spawn, 100 + h->known[i].process);
+    for (int i = 0; i < h->order_count; i++)
+        if (is_start_in_hand(h, i))
+            buf_addf(list, "%s{'spawnId':'%s','state':'running'}", list->len ? "," : "",
+                     h->orders[i].spawn);
+    buf_addc(list, '\0');
+}
+
+/* One register or poll at a time, as the real one: until it is answered, its connection breaks, or
+ * it has taken too long; then nobody listens for the answer any more. */
+static bool is_calling(const struct sim *s, const struct host *h)
+{
+    return h->call && s->asks[h->call]->state != ASK_LOST && s->now_ms < h->gives_up_ms;
+}
+
+static void begin_call(struct sim *s, struct host *h, const struct ask *a)
+{
+    h->call = a->id;
+    h->gives_up_ms = s->now_ms + CALL_MS_MAX;
+}
+
+static void list_alive(struct sim *s, struct host *h, struct buf *list)
+{
+    for (size_t i = 0; i < h->known_count; i++)
+        if (process_of(s, &h->known[i]))
+            buf_addf(list, "%s'%s'", list->len ? "," : "", h->known[i].spawn);
+    for (int i = 0; i < h->order_count; i++)
+        if (is_start_in_hand(h, i))
+            buf_addf(list, "%s'%s'", list->len ? "," : "", h->orders[i].spawn);
+    buf_addc(list, '\0');
+}
+
 /* ---- verbs ---- */
 
 static void boot(struct sim *s, int who, uint32_t arg)
@@ -180,20 +226,18 @@ static void enroll(struct sim *s, int who, uint32_t arg)
     struct host *h = host(s, who);
     struct grant g = grant_of(who);
     _cleanup_buf_ struct buf list = BUF_INIT(1 << 16);
-    if (!h->is_up)
+    if (!h->is_up || is_calling(s, h))
         return;
     look(s, h);
-    for (size_t i = 0; i < h->known_count; i++)
-        if (process_of(s, &h->known[i]))
-            buf_addf(&list, "%s{'spawnId':'%s','pid':%d,'startTime':1,'state':'running'}",
-                     list.len ? "," : "", h->known[i].spawn, 100 + h->known[i].process);
-    buf_addc(&list, '\0');
-    sim_ask(s, ACTOR_MACHINE, who, &g, arg, ASK_REGISTER,
-            "{'machine':'m%d','instance':'i%u','hostname':'h','bootId':'b%u','kinds':["
-            "{'name':'k0','restart':'on-failure','ready':'none'},"
-            "{'name':'k1','restart':'always','ready':'notify'},"
-            "{'name':'k2','restart':'never','ready':'heartbeat'}],'processes':[%s]}",
-            who, h->instance, h->boot, list.data);
+    list_processes(s, h, &list);
+    begin_call(
+        s, h,
+        sim_ask(s, ACTOR_MACHINE, who, &g, arg, ASK_REGISTER,
+                "{'machine':'m%d','instance':'i%u','n':%lld,'hostname':'h','bootId':'b%u','kinds':["
+                "{'name':'k0','restart':'on-failure','ready':'none'},"
+                "{'name':'k1','restart':'always','ready':'notify'},"
+                "{'name':'k2','restart':'never','ready':'heartbeat'}],'processes':[%s]}",
+                who, h->instance, (long long)++h->lists, h->boot, list.data));
 }
 
 static void poll(struct sim *s, int who, uint32_t arg)
@@ -201,17 +245,14 @@ static void poll(struct sim *s, int who, uint32_t arg)
     struct host *h = host(s, who);
     struct grant g = grant_of(who);
     _cleanup_buf_ struct buf list = BUF_INIT(1 << 16);
-    if (!h->is_up || !h->is_registered)
+    if (!h->is_up || !h->is_registered || h->call)
         return;
     look(s, h);
-    for (size_t i = 0; i < h->known_count; i++)
-        if (process_of(s, &h->known[i]))
-            buf_addf(&list, "%s'%s'", list.len ? "," : "", h->known[i].spawn);
-    buf_addc(&list, '\0');
-    h->poll = sim_ask(s, ACTOR_MACHINE, who, &g, arg, ASK_POLL,
-                      "{'machine':'m%d','instance':'i%u','timeoutMs':%u,'alive':[%s]}", who,
-                      h->instance, arg % 30000, list.data)
-                  ->id;
+    list_alive(s, h, &list);
+    begin_call(s, h,
+               sim_ask(s, ACTOR_MACHINE, who, &g, arg, ASK_POLL,
+                       "{'machine':'m%d','instance':'i%u','n':%lld,'timeoutMs':%u,'alive':[%s]}",
+                       who, h->instance, (long long)++h->lists, arg % 30000, list.data));
 }
 
 static void write_fact(struct buf *out, const struct fact *f)
@@ -271,7 +312,11 @@ static void crash(struct sim *s, int who, uint32_t arg)
     h->was_away = true;
     h->instance++; /* answers to it reach nobody */
     h->order_count = 0;
-    h->poll = 0;
+    h->call = 0;
+    for (size_t i = s->first_on_its_way; i < s->ask_count; i++) /* no old one outlives it */
+        if (s->asks[i]->method == ASK_REGISTER && s->asks[i]->who == who &&
+            s->asks[i]->state == ASK_ON_ITS_WAY)
+            s->asks[i]->state = ASK_LOST;
     sim_close_peer(s, ACTOR_MACHINE, who);
 }
 
@@ -325,9 +370,7 @@ static int choose_fault(struct sim *s, uint64_t *random)
 static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_ms)
 {
     struct host *h = host(s, who);
-    const struct ask *p = s->asks[h->poll];
     int64_t beat_ms = option_get(&s->swarm.options, machine, heartbeat_seconds) * 1000;
-    bool is_polling = h->poll && (p->state == ASK_ON_ITS_WAY || p->state == ASK_TAKEN);
     *ret_pause_ms = s->is_settling ? sim_between(random, 1000, MAX(beat_ms, 3000))
                                    : sim_between(random, 1, s->swarm.pace_ms);
     if (!h->is_up)
@@ -335,13 +378,11 @@ static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_m
     int fault = choose_fault(s, random);
     if (fault >= 0)
         return fault;
-    if (!h->is_registered)
-        return V_REGISTER;
     if (h->order_count)
         return V_OBEY;
-    if (h->fact_count)
+    if (is_calling(s, h) || (h->is_registered && h->fact_count))
         return V_REPORT;
-    return is_polling ? V_REPORT : V_POLL; /* one at a time: what it has is told in order */
+    return h->is_registered && !h->call ? V_POLL : V_REGISTER;
 }
 
 static void take_command(struct sim *s, struct host *h, const struct json *c)
@@ -380,6 +421,11 @@ static void accepted(struct host *h, int64_t up_to)
 static void hear(struct sim *s, const struct ask *a, const struct json *result, struct str error)
 {
     struct host *h = host(s, a->who);
+    bool is_call = a->method == ASK_REGISTER || a->method == ASK_POLL;
+    if (is_call && a->id != h->call)
+        return; /* it has given up waiting for that */
+    if (is_call)
+        h->call = 0;
     if (!result) {
         if (!str_is(error, "UNAVAILABLE"))
             h->is_registered = false;

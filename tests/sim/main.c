@@ -4,18 +4,22 @@
  *     reeve-sim [--seeds N] [--from SEED] [--jobs N] [--found DIR]   makes N histories
  *               [--first] [--twice]                              until one fails; each two times
  *     reeve-sim --seed SEED [--trace] [--print]                      one, and what happens in it
- *     reeve-sim --replay FILE... [--trace]                           scenarios
+ *     reeve-sim --replay FILE|FOLDER... [--trace]                    scenarios
  *
  * Each history runs in a process of its own, so that one that ends by a broken invariant of the
  * server is a finding like any other, and all begin alike. REEVE_SIM_SEEDS is the default of
  * --seeds. A seed that fails is made again, shrunk, and printed as a scenario. Exit status: 0, 1 if
  * anything failed, 2 usage. Output is TAP.
  */
+#include <dirent.h>
 #include <getopt.h>
+#include <malloc.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,8 +28,11 @@
 #include "base/mem.h"
 #include "sim/run.h"
 #include "sim/shrink.h"
+#include "sim/world.h"
 
 enum { JOBS_MAX = 64, TRIES = 600, SECONDS_MAX = 300, STEPS_MAX = 200000 };
+
+#define YEAR_MS 31557600000.0
 
 struct settings {
     uint64_t from, seeds;
@@ -157,7 +164,7 @@ static void shrink_and_tell(uint64_t seed, const struct settings *set)
 
 struct sum {
     uint64_t ticks, failed;
-    int64_t steps, events, agent_ms;
+    int64_t steps, events, simulated_ms, agent_ms;
 };
 
 static void add(struct sum *sum, const struct history *h)
@@ -165,6 +172,7 @@ static void add(struct sum *sum, const struct history *h)
     sum->ticks += h->ticks;
     sum->steps += h->steps;
     sum->events += h->events;
+    sum->simulated_ms += h->simulated_ms;
     sum->agent_ms += h->simulated_ms * h->agents;
     sum->failed += h->has_failed;
 }
@@ -229,11 +237,11 @@ static int run_many(const struct settings *set)
     clock_gettime(CLOCK_MONOTONIC, &ended);
     double seconds =
         (double)(ended.tv_sec - begun.tv_sec) + (double)(ended.tv_nsec - begun.tv_nsec) / 1e9;
-    printf("# %llu histories, %lld steps, %llu ticks, %lld events, %.3f fleet-years, in %.1f s"
-           " (%.0f steps/s)\n",
+    printf("# %llu histories, %lld steps, %llu ticks, %lld events, %.3f fleet-years"
+           " (%.3f agent-years), in %.1f s (%.0f steps/s)\n",
            (unsigned long long)set->seeds, (long long)sum.steps, (unsigned long long)sum.ticks,
-           (long long)sum.events, (double)sum.agent_ms / 31557600000.0, seconds,
-           (double)sum.steps / seconds);
+           (long long)sum.events, (double)sum.simulated_ms / YEAR_MS,
+           (double)sum.agent_ms / YEAR_MS, seconds, (double)sum.steps / seconds);
     if (!sum.failed)
         printf("ok - %llu histories from seed %llu\n", (unsigned long long)set->seeds,
                (unsigned long long)set->from);
@@ -258,23 +266,62 @@ static int run_one(const struct settings *set)
     return h.has_failed ? 1 : 0;
 }
 
+struct replays {
+    const struct settings *set;
+    struct slot *slot;
+    int count, failed;
+};
+
+static void replay_file(struct replays *r, const char *path)
+{
+    struct script script;
+    if (!script_read(&script, path))
+        exit(2);
+    in_child(&script, r->slot, r->set->traces);
+    const struct history *h = &r->slot->history;
+    printf("%s - %s: %s %s\n", h->has_failed ? "not ok" : "ok", path, h->promise, h->why);
+    r->failed |= h->has_failed;
+    r->count++;
+    script_release(&script);
+}
+
+static void replay_folder(struct replays *r, const char *folder)
+{
+    struct dirent **entries;
+    int n = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        _cleanup_free_ char *path = mem_printf("%s/%s", folder, entries[i]->d_name);
+        if (strstr(entries[i]->d_name, ".sim"))
+            replay_file(r, path);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+/* Files, and folders of files. */
 static int replay(char **paths, const struct settings *set)
 {
-    struct slot *slot = new_slots(1);
-    int failed = 0, count = 0;
-    for (; *paths; paths++, count++) {
-        struct script script;
-        if (!script_read(&script, *paths))
-            return 2;
-        in_child(&script, slot, set->traces);
-        printf("%s - %s: %s %s\n", slot->history.has_failed ? "not ok" : "ok", *paths,
-               slot->history.promise, slot->history.why);
-        failed |= slot->history.has_failed;
-        script_release(&script);
-    }
-    printf("1..%d\n", count);
-    munmap(slot, sizeof *slot);
-    return failed;
+    struct replays r = {.set = set, .slot = new_slots(1)};
+    struct stat st;
+    for (; *paths; paths++)
+        if (stat(*paths, &st) == 0 && S_ISDIR(st.st_mode))
+            replay_folder(&r, *paths);
+        else
+            replay_file(&r, *paths);
+    printf("1..%d\n", r.count);
+    munmap(r.slot, sizeof *r.slot);
+    return r.failed || !r.count;
+}
+
+/* One thread, and a short life: no locks, nothing counted, no memory given back. */
+static void be_quick(void)
+{
+    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_TOP_PAD, 1 << 22);
+    sim_prepare();
 }
 
 int main(int argc, char **argv)
@@ -286,7 +333,7 @@ int main(int argc, char **argv)
         {"print", 0, NULL, PRINT}, {"twice", 0, NULL, TWICE},   {"found", 1, NULL, FOUND},
         {"first", 0, NULL, FIRST}, {NULL, 0, NULL, 0}};
     const char *seeds = getenv("REEVE_SIM_SEEDS");
-    struct settings set = {.from = 1, .seeds = seeds ? strtoull(seeds, NULL, 10) : 1000, .jobs = 2};
+    struct settings set = {.from = 1, .seeds = seeds ? strtoull(seeds, NULL, 10) : 2000, .jobs = 2};
     int mode = SEEDS, c;
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         uint64_t value = optarg ? strtoull(optarg, NULL, 10) : 0;
@@ -312,6 +359,7 @@ int main(int argc, char **argv)
             mode = c;
     }
     log_set_level(LOG_ERROR + 1);
+    be_quick();
     if (mode == REPLAY)
         return replay(argv + optind, &set);
     return mode == SEED ? run_one(&set) : run_many(&set);

@@ -66,7 +66,7 @@ static int64_t mono_us(void *ctx)
 int64_t mono_us_of_the_sim(void) __asm__("__wrap_clock_mono_us");
 int64_t mono_us_of_the_sim(void)
 {
-    return mono_us(the_sim);
+    return the_sim ? mono_us(the_sim) : 0;
 }
 
 int64_t sim_server_ms(const struct sim *s)
@@ -304,12 +304,6 @@ static unsigned life_of(const struct sim *s, enum actor kind, int who)
     return kind == ACTOR_MACHINE ? s->fleet.hosts[who].instance : 0;
 }
 
-static void keep_order(struct host *h, struct ask *a)
-{
-    a->at_ms = MAX(a->at_ms, h->last_arrival_ms);
-    h->last_arrival_ms = a->at_ms;
-}
-
 struct ask *sim_ask(struct sim *s, enum actor kind, int who, const struct grant *grant,
                     uint32_t arg, enum ask_method method, const char *fmt, ...)
 {
@@ -330,8 +324,6 @@ struct ask *sim_ask(struct sim *s, enum actor kind, int who, const struct grant 
     choose_fate(s, &a, arg);
     if (is_cut_off(s, kind, who))
         a.state = ASK_LOST;
-    if (kind == ACTOR_MACHINE)
-        keep_order(&s->fleet.hosts[who], &a);
     struct ask *added = add_ask(s, a);
     if (added->is_keyed)
         added->params = with_key(added->params, method, added->id);
@@ -439,7 +431,7 @@ static void double_up(struct sim *s, struct ask *a)
     copy.answer = NULL;
     copy.is_ok = false;
     copy.loses_reply = true;
-    copy.at_ms = s->now_ms + (a->kind == ACTOR_MACHINE ? 0 : a->id % s->swarm.delay_ms);
+    copy.at_ms = s->now_ms + a->id % s->swarm.delay_ms;
     copy.state = ASK_ON_ITS_WAY;
     add_ask(s, copy);
 }
@@ -639,8 +631,34 @@ static void draw_secrets(void)
     arena_release(&arena);
 }
 
+/* A disk with an empty store: most histories begin with a copy of it, because to make the tables
+ * takes as long as a hundred steps. Made once, before any child begins. */
+static struct fault_vfs *disk_with_tables;
+
+void sim_prepare(void)
+{
+    struct err err = ERR_INIT;
+    struct store *store;
+    if (disk_with_tables)
+        return;
+    disk_with_tables = fault_vfs_new("tables", 0);
+    fault_vfs_plan(disk_with_tables, FAULT_DEATH, 0, false);
+    REQUIRE(store_open("sqlite:a.db", "tables", SIM_BEGINNING_MS, &store, &err) == 0);
+    store_close(store);
+}
+
+static struct fault_vfs *new_disk(uint64_t seed)
+{
+    struct fault_vfs *disk = fault_vfs_new("simdisk", seed);
+    fault_vfs_plan(disk, FAULT_DEATH, 0, false);
+    if (seed % 8) /* else the first start is the first step */
+        fault_vfs_copy_files(disk, disk_with_tables);
+    return disk;
+}
+
 struct sim *sim_new(const struct swarm *swarm)
 {
+    sim_prepare();
     struct sim *s = mem_zalloc(sizeof *s);
     the_sim = s;
     bell_attach(s);
@@ -652,8 +670,7 @@ struct sim *sim_new(const struct swarm *swarm)
         (struct clock_source){.wall_ms = wall_ms, .boot_us = boot_us, .mono_us = mono_us, .ctx = s};
     draw_secrets();
     random_set_source(fill_random, &s->core_random);
-    s->disk = fault_vfs_new("simdisk", swarm->seed);
-    fault_vfs_plan(s->disk, FAULT_DEATH, 0, false);
+    s->disk = new_disk(swarm->seed);
     add_ask(s, (struct ask){.state = ASK_LOST}); /* id 0 is none */
     s->checker = checker_new();
     sim_start_server(s);

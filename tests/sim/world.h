@@ -158,6 +158,8 @@ struct sim {
     int64_t steps;
 };
 
+/* What all histories share; sim_new() does it if nobody has. */
+void sim_prepare(void);
 struct sim *sim_new(const struct swarm *swarm);
 struct sim *sim_free(struct sim *s); /* NULL */
 
