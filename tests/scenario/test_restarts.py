@@ -171,6 +171,42 @@ def test_P14_a_late_spawned_does_not_bring_a_stopped_agent_back(s):
     eq((sight(s, c), m.poll()), ("stopped", []), "and did")
 
 
+@manual()
+def test_P15_the_late_end_of_a_start_does_not_make_the_next_one_an_orphan(s):
+    m = Machine(s, kinds=[kind(restart="never")])
+    c = wanted(s)
+    first = m.start_given()
+    keep_alive(s, m, DEADLINE_MS)
+    advance(s, 1)
+    (again,) = open_starts(s, c)
+    m.fail(first)
+    eq([x["spawnId"] for x in open_starts(s, c)], [again["spawnId"]], "the next is on its way")
+    (given,) = m.poll()
+    m.spawn(given)
+    s.call("conversation.end", conversation=c)
+    eq([(x["type"], x["spawnId"]) for x in m.poll()], [("stop-agent", given["spawnId"])], "stopped")
+
+
+@manual()
+def test_P15_a_stop_that_was_given_up_is_given_again_though_the_agent_might_run(s):
+    for back in ("poll", "register"):
+        m = Machine(s)
+        c = wanted(s, desired="auto", runtime_controls={"session_wall_clock_seconds": 60})
+        task = give(s, c)
+        spawn = m.boot()
+        s.call("task.cancel", task=task["task"], reason="no")
+        advance(s, 60_001)
+        (stop,) = m.poll()
+        advance(s, TTL_MS + 1)
+        eq((command(s, stop["command"])["status"], sight(s, c)), ("expired", "stopping"), f"{back}: away")
+        s.call("conversation.resume", conversation=c)
+        (again,) = m.poll() if back == "poll" else m.register()
+        eq((again["type"], again["spawnId"]), ("stop-agent", spawn), back)
+        m.stopped(spawn)
+        eq((sight(s, c), m.poll()), ("stopped", []), f"{back}: ended")
+        s.call("conversation.end", conversation=c)
+
+
 # ---- L44, L45, P4: one start ----
 
 @manual()

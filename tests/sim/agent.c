@@ -2,9 +2,10 @@
  * agent.c: agents at work, those of nobody and the processes of machines.
  *
  * An honest one finds its conversation, joins, waits, claims, starts, shows progress, suspends for
- * tools and resumes, completes, and beats in between. Faults: it dies without a word, hangs for a
- * time and goes on as if nothing had happened, writes with an epoch it no longer has, claims what
- * it was not told of, repeats itself, and lags.
+ * tools and resumes, completes, and beats in between; it receives messages and says which it has
+ * dealt with. Faults: it dies without a word, hangs for a time and goes on as if nothing had
+ * happened, writes with an epoch it no longer has, claims what it was not told of, consumes what it
+ * never received, forgets what it did, repeats itself, and lags.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,6 +317,60 @@ static void lie(struct sim *s, struct worker *w, uint32_t arg)
     w->task = kept_task;
 }
 
+/* ---- its inbox ---- */
+
+static void receive(struct sim *s, struct worker *w, uint32_t arg)
+{
+    if (may_act(s, w))
+        ask(s, w,
+            ASK(s, w, arg, ASK_RECEIVE,
+                "{'conversation':%lld,'role':'r%d','connectionId':'%s','limit':%u,'timeoutMs':%u}",
+                (long long)w->conversation, w->role, w->connection, 1 + arg % 4,
+                arg % 3 ? arg % 30000 : 0));
+}
+
+static void ask_consume(struct sim *s, struct worker *w, uint32_t arg, const int64_t *messages,
+                        int count)
+{
+    _cleanup_buf_ struct buf ids = BUF_INIT(4096);
+    for (int i = 0; i < count; i++)
+        buf_addf(&ids, "%s%lld", i ? "," : "", (long long)messages[i]);
+    buf_addc(&ids, '\0');
+    ask(s, w,
+        ASK(s, w, arg, ASK_CONSUME, "{'inboxIds':[%s],'connectionId':'%s'}", ids.data,
+            w->connection));
+}
+
+/* All it has, or some. What it has from a former life is refused: that had another connection. */
+static void consume(struct sim *s, struct worker *w, uint32_t arg)
+{
+    if (may_act(s, w) && w->message_count)
+        ask_consume(s, w, arg, w->messages,
+                    arg % 4 ? w->message_count : 1 + (int)(arg / 4) % w->message_count);
+}
+
+/* What it never received, or no longer has. */
+static void grab(struct sim *s, struct worker *w, uint32_t arg)
+{
+    int64_t any = 1 + arg % (uint32_t)(s->fleet.last_message + 1);
+    if (may_act(s, w))
+        ask_consume(s, w, arg, &any, 1);
+}
+
+static void peek(struct sim *s, struct worker *w, uint32_t arg)
+{
+    if (!may_act(s, w))
+        return;
+    if (arg % 2 && w->message_count)
+        ask(s, w,
+            ASK(s, w, arg, ASK_MESSAGE, "{'inboxId':%lld}",
+                (long long)w->messages[arg / 2 % (unsigned)w->message_count]));
+    else
+        ask(s, w,
+            ASK(s, w, arg, ASK_INBOX, "{'conversation':%lld,'limit':%u}",
+                (long long)w->conversation, 1 + arg % 20));
+}
+
 static void again(struct sim *s, struct worker *w, uint32_t arg)
 {
     if (may_act(s, w) && w->last_keyed)
@@ -341,19 +396,25 @@ static void die(struct sim *s, struct worker *w, uint32_t arg)
 }
 
 /* X(verb, function): of agents and processes alike. */
-#define WORKER_VERBS(X)                                                                         \
-    X(find, find_place)                                                                         \
-    X(join, join)                                                                               \
-    X(leave, leave)                                                                             \
-    X(beat, beat)                                                                               \
-    X(wait, wait_for_work)                                                                      \
-    X(claim, claim)                                                                             \
-    X(start, start)                                                                             \
-    X(progress, progress)                                                                       \
-    X(suspend, suspend)                                                                         \
-    X(resume, resume)                                                                           \
-    X(apply, apply) X(complete, complete) X(fail, fail) X(say, say) X(lie, lie) X(again, again) \
-        X(hang, hang) X(wake, wake) X(die, die)
+#define WORKER_VERBS(X)    \
+    X(find, find_place)    \
+    X(join, join)          \
+    X(leave, leave)        \
+    X(beat, beat)          \
+    X(wait, wait_for_work) \
+    X(claim, claim)        \
+    X(start, start)        \
+    X(progress, progress)  \
+    X(suspend, suspend)    \
+    X(resume, resume)      \
+    X(apply, apply)        \
+    X(complete, complete)  \
+    X(fail, fail)          \
+    X(say, say)            \
+    X(lie, lie)            \
+    X(again, again)        \
+    X(hang, hang)          \
+    X(wake, wake) X(die, die) X(receive, receive) X(consume, consume) X(grab, grab) X(peek, peek)
 
 enum {
 #define X(verb, fn) V_##verb,
@@ -424,6 +485,14 @@ static int choose_suspended(const struct sim *s, const struct worker *w, uint64_
     return sim_between(random, 0, 2) ? V_resume : is_polling(s, w) ? V_beat : V_wait;
 }
 
+static int choose_inbox(const struct worker *w, uint64_t *random)
+{
+    static const int empty[] = {V_receive, V_receive, V_receive, V_peek},
+                     full[] = {V_consume, V_consume, V_consume, V_receive, V_peek};
+    return w->message_count ? full[sim_between(random, 0, ARRAY_LEN(full) - 1)]
+                            : empty[sim_between(random, 0, ARRAY_LEN(empty) - 1)];
+}
+
 static int choose_fault(const struct sim *s, uint64_t *random)
 {
     if (sim_happens(s, random, s->swarm.agent_dies))
@@ -431,7 +500,7 @@ static int choose_fault(const struct sim *s, uint64_t *random)
     if (sim_happens(s, random, s->swarm.agent_hangs))
         return V_hang;
     if (sim_happens(s, random, s->swarm.agent_lies))
-        return V_lie;
+        return s->swarm.inbox_acts && sim_random(random) & 1 ? V_grab : V_lie;
     return sim_happens(s, random, s->swarm.duplicate) ? V_again : -1;
 }
 
@@ -450,6 +519,8 @@ static int choose(struct sim *s, struct worker *w, uint64_t *random, int64_t *re
     int fault = choose_fault(s, random);
     if (fault >= 0)
         return fault;
+    if (sim_happens(s, random, s->swarm.inbox_acts))
+        return choose_inbox(w, random);
     if (w->state == WORKER_IDLE)
         return choose_idle(s, w, random);
     if (w->state == WORKER_SUSPENDED)
@@ -516,6 +587,17 @@ static void hear_taken(struct worker *w, const struct json *result)
     }
 }
 
+/* More than it has room for it forgets, and never says that it has dealt with it. */
+static void hear_messages(struct sim *s, struct worker *w, const struct json *result)
+{
+    JSON_FOREACH (item, json_get(result, "messages")) {
+        int64_t message = params_int(item, "inboxId", 0);
+        s->fleet.last_message = MAX(s->fleet.last_message, message);
+        if (w->message_count < SIM_MESSAGES_MAX)
+            w->messages[w->message_count++] = message;
+    }
+}
+
 /* Whatever state it is in, it is the one the server says. */
 static void take_task(struct worker *w, const struct json *result)
 {
@@ -570,6 +652,12 @@ static void hear(struct sim *s, struct worker *w, const struct ask *a, const str
     case ASK_RESUME:
         if (a->task == w->task && a->epoch == w->epoch)
             hear_taken(w, result);
+        break;
+    case ASK_RECEIVE:
+        hear_messages(s, w, result);
+        break;
+    case ASK_CONSUME:
+        w->message_count = 0;
         break;
     case ASK_APPLIED:
         w->taken_calls = 0;

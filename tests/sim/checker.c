@@ -87,9 +87,10 @@ static void p10_every_end_leaves_something(struct sim *s, const struct told *e)
 static void p13_moves_have_reasons(struct sim *s, const struct told *e)
 {
     bool is_forced = strcmp(e->kind, "agent.force_terminated") == 0;
-    bool is_rule = strncmp(e->kind, "watch.task.", 11) == 0 ||
-                   strncmp(e->kind, "watch.tool.", 11) == 0 ||
-                   strcmp(e->kind, "watch.participant.expire") == 0;
+    bool is_rule =
+        strncmp(e->kind, "watch.task.", 11) == 0 || strncmp(e->kind, "watch.tool.", 11) == 0 ||
+        strncmp(e->kind, "watch.inbox.", 12) == 0 || strncmp(e->kind, "watch.dispatch.", 15) == 0 ||
+        strcmp(e->kind, "watch.participant.expire") == 0;
     if (is_forced)
         known_task(s->checker, params_int(e->data, "task", 0))->forced_in = (int64_t)s->ticks;
     bool has_evidence = json_get(e->data, "limit") || json_get(e->data, "evidence");
@@ -237,6 +238,7 @@ static void take_event(struct sim *s, struct told *e)
     for (size_t i = 0; i < ARRAY_LEN(of_kind); i++)
         if (strcmp(of_kind[i].kind, e->kind) == 0)
             of_kind[i].check(s, e);
+    inbox_told(s, e->kind, e->data);
     arena_release(&arena);
 }
 
@@ -347,8 +349,8 @@ static void p12_what_it_says_is_stored(struct sim *s, const struct ask *a,
                  (long long)number, status, (long long)epoch);
 }
 
-/* A message that hands out work tells how that stands, each time (decisions.md): the receipt before it, and
- * which task it is, do not change. */
+/* A message that hands out work tells how that stands, each time (decisions.md): the receipt before
+ * it, and which task it is, do not change. */
 static bool is_same_answer(const struct ask *a, struct str now, struct str first)
 {
     const char *status = memmem(first.p, first.n, "\"status\":", 9);
@@ -450,6 +452,21 @@ static void beat(struct sim *s, const struct ask *a)
     snprintf(k->connection, sizeof k->connection, "%s", a->connection);
 }
 
+/* To ask for messages renews a lease that is there; of one that may be over, or may be somebody
+ * else's by now, we know only that it is not older. */
+static void beat_by_receiving(struct sim *s, const struct ask *a)
+{
+    struct known_agent *k = known_agent(s->checker, a->conversation, a->role);
+    int64_t now_ms = sim_server_ms(s),
+            ttl_ms = option_get(&s->swarm.options, liveness, ttl_seconds) * 1000;
+    if (!has_effect(s, a) || strcmp(k->connection, a->connection) != 0)
+        return;
+    if (k->is_listening && now_ms <= k->beat_ms + ttl_ms)
+        k->beat_ms = now_ms;
+    else
+        k->granted_ms = now_ms;
+}
+
 /* A process that speaks is one, whether its machine has said so or not. */
 static void note_seen(struct sim *s, const struct worker *w)
 {
@@ -479,6 +496,10 @@ static void note_listener(struct sim *s, const struct ask *a, const struct json 
         if (a->taken_in == s->ticks && !str_is(params_str(result, "status"), "superseded") &&
             (json_get(result, "task") || str_is(params_str(result, "status"), "none")))
             beat(s, a);
+        break;
+    case ASK_RECEIVE:
+        if (a->taken_in == s->ticks)
+            beat_by_receiving(s, a);
         break;
     case ASK_LEAVE:
         if (strcmp(k->connection, a->connection) == 0) {
@@ -561,6 +582,8 @@ static void check_success(struct sim *s, struct ask *a, const struct json *resul
         p20_a_new_window_is_new(s, a, result);
     if (is_inventory(a) && a->taken_in == s->ticks)
         note_poll(s, a);
+    if (has_effect(s, a))
+        inbox_answered(s, a, result);
     note_listener(s, a, result);
     note_worker(s, a, result);
     note_persons(s, a);
@@ -643,9 +666,12 @@ static void note_parked(struct sim *s)
         const struct ask *a = s->asks[i];
         if (is_inventory(a) && a->taken_in == s->ticks)
             note_poll(s, a);
-        if (a->method == ASK_WAIT && a->state == ASK_TAKEN && a->taken_in == s->ticks &&
-            !s->checker->commit_failed)
+        if (a->state != ASK_TAKEN || a->taken_in != s->ticks || s->checker->commit_failed)
+            continue;
+        if (a->method == ASK_WAIT)
             beat(s, a);
+        if (a->method == ASK_RECEIVE)
+            beat_by_receiving(s, a);
     }
 }
 

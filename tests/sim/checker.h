@@ -3,8 +3,9 @@
  *
  * The checker knows what was asked and answered, when the server was there, which processes live
  * in truth, and what is in the store. It asks the server nothing and uses none of its code but
- * JSON; each promise is a function with its number in checker.c (of single events and answers) or
- * checks.c (of what the store holds when the server is at rest).
+ * JSON; each promise is a function with its number in checker.c (of single events and answers),
+ * checks.c (of what the store holds when the server is at rest) or inbox_checks.c (of inboxes and
+ * of whoever waits for a ring).
  */
 #pragma once
 

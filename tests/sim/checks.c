@@ -28,7 +28,7 @@ int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms)
     return due;
 }
 
-static bool is_late(const struct sim *s, int64_t due)
+bool is_late(const struct sim *s, int64_t due)
 {
     return sim_server_ms(s) > due + LATE_MS;
 }
@@ -126,15 +126,20 @@ static void must_not_be_late(struct sim *s, const char *promise, const struct op
                  t->status, (long long)sim_server_ms(s), rule, (long long)due);
 }
 
+int64_t lease_over_ms(struct sim *s, int64_t task, int64_t lease_ms, const char *spawn)
+{
+    const struct checker *c = s->checker;
+    int64_t ttl_ms = limit_ms(option_get(&s->swarm.options, machine, ttl_seconds));
+    return later_ms(due_ms(c, known_task(s->checker, task)->beat_ms, lease_ms),
+                    due_ms(c, polled_ms(s, spawn), ttl_ms));
+}
+
 /* Work whose worker is gone is taken back; work that nobody attends to has its agent restarted. */
 static void p3_stuck_work_is_recovered(struct sim *s, const struct open_task *t)
 {
     const struct checker *c = s->checker;
     const struct options *o = &s->swarm.options;
-    const struct known_task *k = known_task(s->checker, t->task);
-    int64_t lease_over =
-        later_ms(due_ms(c, k->beat_ms, t->lease_ms),
-                 due_ms(c, polled_ms(s, t->spawn), limit_ms(option_get(o, machine, ttl_seconds))));
+    int64_t lease_over = lease_over_ms(s, t->task, t->lease_ms, t->spawn);
     if (strcmp(t->status, "acknowledged") == 0)
         must_not_be_late(
             s, "P3", t, "task.acknowledged",
@@ -368,6 +373,7 @@ void checker_look_at_all(struct sim *s)
     read_gaps(s);
     look_at_tasks(s);
     look_at_agents(s);
+    inbox_look_at_all(s);
     p4_one_start(s);
     p19_one_effect(s);
 }
@@ -390,6 +396,7 @@ void checker_at_rest(struct sim *s)
     p2_leases_run_out(s);
     look_at_open_tasks(s);
     look_at_conversations(s);
+    inbox_at_rest(s);
     if (c->rests++ % LOOK_AT_ALL_EVERY == 0) {
         p18_nothing_is_stranded(s);
         checker_look_at_all(s);

@@ -16,7 +16,8 @@ enum {
     SIM_MACHINES_MAX = 4,
     SIM_ORDERS_MAX = 64,
     SIM_FACTS_MAX = 256,
-    SIM_CALLS_MAX = 256
+    SIM_CALLS_MAX = 256,
+    SIM_MESSAGES_MAX = 8
 };
 
 enum worker_state { WORKER_IDLE, WORKER_CLAIMED, WORKER_WORKING, WORKER_SUSPENDED };
@@ -33,10 +34,12 @@ struct worker {
     int64_t task, epoch;
     int64_t poll; /* the ask it waits for */
     int64_t last_keyed;
-    bool is_offered;      /* it was told of work */
-    unsigned taken_calls; /* results it has, by number */
-    int calls;            /* it made in this suspension */
-    int64_t back_at_ms;   /* hung, or away, until then */
+    bool is_offered;                    /* it was told of work */
+    unsigned taken_calls;               /* results it has, by number */
+    int calls;                          /* it made in this suspension */
+    int64_t back_at_ms;                 /* hung, or away, until then */
+    int64_t messages[SIM_MESSAGES_MAX]; /* it has received; kept in its next life */
+    int message_count;
     /* a process */
     int machine;
     char spawn[33];
@@ -114,4 +117,5 @@ struct fleet {
     int conversation_count;
     int64_t tasks[4096]; /* that were made, the newest last */
     int task_count;
+    int64_t last_message; /* the greatest number that somebody was told */
 };

@@ -26,6 +26,7 @@ struct checker *checker_free(struct checker *c)
     free(c->conversations);
     free(c->agents);
     free(c->tasks);
+    free(c->messages);
     gaps_release(&c->recorded);
     gaps_release(&c->truth);
     free(c);
@@ -106,6 +107,12 @@ struct known_task *known_task(struct checker *c, int64_t task)
 {
     c->tasks = grow(c->tasks, &c->task_room, (size_t)task + 1, sizeof *c->tasks);
     return &c->tasks[task];
+}
+
+struct known_message *known_message(struct checker *c, int64_t message)
+{
+    c->messages = grow(c->messages, &c->message_room, (size_t)message + 1, sizeof *c->messages);
+    return &c->messages[message];
 }
 
 int role_number(const char *role)

@@ -1,5 +1,6 @@
 /*
- * model.h: what the checker remembers, and how it looks into the store. For checker.c and checks.c.
+ * model.h: what the checker remembers, and how it looks into the store. For checker.c, checks.c and
+ * inbox_checks.c.
  */
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/json.h"
 #include "domain/gaps.h"
 #include "sim/fleet.h"
 
@@ -58,9 +60,40 @@
       "   WHERE global_idle_look_at <= ?1"                                                         \
       " UNION ALL SELECT 'wall clock', conversation FROM conversations"                            \
       "   WHERE wall_clock_look_at <= ?1"                                                          \
+      " UNION ALL SELECT 'message', inbox FROM agent_inbox WHERE look_at <= ?1"                    \
       " UNION ALL SELECT 'command', c.command FROM machine_commands c JOIN machines m"             \
       "   ON m.machine = c.machine WHERE c.closed_at IS NULL AND m.is_online = 1"                  \
       "   AND c.deadline_at < ?1")                                                                 \
+    X(MESSAGE, "SELECT conversation, role, status, processed_by FROM agent_inbox WHERE inbox = ?1")\
+    X(OPEN_MESSAGES, "SELECT i.inbox, i.type, i.status, i.channel, i.pending_at, i.processed_at,"  \
+      " i.woken_at, i.wakeups, t.status, t.task, t.lease_ms, t.claimed_spawn, t.pending_at,"       \
+      " t.retried_at, t.retries FROM agent_inbox i"                                                \
+      " JOIN conversations c ON c.conversation = i.conversation AND c.status = 'active'"           \
+      " LEFT JOIN tasks t ON i.type = 'turn' AND t.task = CAST(i.correlation_id AS INTEGER)"       \
+      "   AND t.epoch = i.epoch WHERE i.archived_at IS NULL")                                      \
+    X(MESSAGES, "SELECT inbox, type, status, channel, attempts, ring_count, watchdog_error,"       \
+      " archived_at FROM agent_inbox ORDER BY inbox")                                              \
+    X(STRAY_MESSAGES, "SELECT i.inbox, i.type, 'its conversation is over' FROM agent_inbox i"      \
+      "   JOIN conversations c ON c.conversation = i.conversation"                                 \
+      "   WHERE i.archived_at IS NULL AND c.status = 'completed'"                                  \
+      " UNION ALL SELECT i.inbox, i.type, 'no task waits for it' FROM agent_inbox i"               \
+      "   WHERE i.archived_at IS NULL AND i.type = 'turn' AND NOT EXISTS (SELECT 1 FROM tasks t"   \
+      "   WHERE t.task = CAST(i.correlation_id AS INTEGER) AND t.epoch = i.epoch"                  \
+      "   AND t.status IN ('pending','acknowledged'))"                                             \
+      " UNION ALL SELECT i.inbox, i.type, 'no task is suspended for it' FROM agent_inbox i"        \
+      "   WHERE i.archived_at IS NULL AND i.payload LIKE '%after_execution%' AND NOT EXISTS"       \
+      "   (SELECT 1 FROM tasks t WHERE t.conversation = i.conversation AND t.role = i.role"        \
+      "   AND t.epoch = i.epoch AND t.status = 'suspended')"                                       \
+      " UNION ALL SELECT i.inbox, i.type, 'nobody is to be stopped' FROM agent_inbox i"            \
+      "   JOIN agents a ON a.conversation = i.conversation AND a.role = i.role"                    \
+      "   WHERE i.archived_at IS NULL AND i.type = 'stop' AND i.correlation_id LIKE 'stop-%'"      \
+      "   AND (a.is_listening = 0 OR a.desired <> 'stopped')")                                     \
+    X(RECEIVABLE, "SELECT MIN(pending_at) FROM agent_inbox WHERE conversation = ?1 AND role = ?2"  \
+      " AND status = 'pending' AND type <> 'turn' AND ?3 = ?3")                                    \
+    X(CLAIMABLE, "SELECT MIN(t.pending_at) FROM tasks t JOIN agents a"                             \
+      " ON a.conversation = t.conversation AND a.role = t.role WHERE t.conversation = ?1"          \
+      " AND t.role = ?2 AND t.status = 'pending' AND t.held IS NULL AND a.is_listening = 1"        \
+      " AND a.connection_id = ?3")                                                                 \
     X(GAPS, "SELECT from_at, to_at FROM watch_gaps WHERE to_at > ?1 ORDER BY from_at")             \
     X(CARD, "SELECT 1 FROM cards WHERE card = ?1 AND task = ?2 AND type = 'task.deliverable'")     \
     X(RESULT, "SELECT 1 FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"             \
@@ -129,6 +162,16 @@ struct known_task {
     bool ended_by_rule, ended_by_force; /* by a rule; or by a person */
 };
 
+/* A row of an inbox. */
+struct known_message {
+    bool is_known, is_acknowledged; /* seen; and somebody was told that it is consumed */
+    char end[12];                   /* how it ended; "": it is open */
+    int64_t deliveries;             /* by inbox.receive */
+    int64_t lost, rings;            /* the log tells of: handed back, rung for */
+    char did[24];                   /* the last thing the log says was done to it */
+    int64_t looked;                 /* by which look at all of them it was there */
+};
+
 struct checker {
     sqlite3_stmt *looks[LOOK_COUNT];
     struct known_event *events;
@@ -140,6 +183,9 @@ struct checker {
     size_t agent_room;
     struct known_task *tasks; /* by number */
     size_t task_room;
+    struct known_message *messages; /* by number */
+    size_t message_room;
+    int64_t message_looks;
     struct gaps recorded; /* as the store has them */
     struct gaps truth;    /* when the server could not watch, by its own clock */
     int64_t nap_from_ms;  /* it does not watch since; 0: it does */
@@ -152,6 +198,7 @@ struct checker {
     int64_t errors_seen;
 };
 
+struct ask;
 struct sim;
 
 sqlite3_stmt *look_at(struct sim *s, enum look look);
@@ -165,9 +212,24 @@ bool look_is_null(sqlite3_stmt *q, int column);
 struct known_conversation *known_conversation(struct checker *c, int64_t conversation);
 struct known_agent *known_agent(struct checker *c, int64_t conversation, int role);
 struct known_task *known_task(struct checker *c, int64_t task);
+struct known_message *known_message(struct checker *c, int64_t message);
 /* When `limit` of watched time has passed since `since`, by the gaps on record. */
 int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms);
+/* More than the second that a rule may take. */
+bool is_late(const struct sim *s, int64_t due);
+/* When the lease of whoever has the task is over, as far as we know: `spawn` has claimed it. */
+int64_t lease_over_ms(struct sim *s, int64_t task, int64_t lease_ms, const char *spawn);
 void read_gaps(struct sim *s);
 int role_number(const char *role); /* -1: none of ours */
 /* How far a task is within its epoch. */
 int status_rank(const char *status);
+
+/* ---- inbox_checks.c ---- */
+
+/* An event of the rules that look after inboxes. */
+void inbox_told(struct sim *s, const char *kind, const struct json *data);
+/* A call had this effect. */
+void inbox_answered(struct sim *s, const struct ask *a, const struct json *result);
+/* At rest; and all that is expensive. */
+void inbox_at_rest(struct sim *s);
+void inbox_look_at_all(struct sim *s);

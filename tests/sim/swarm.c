@@ -86,8 +86,25 @@ static void choose_limits(struct swarm *s, uint64_t *r)
     SET(machine, ttl_seconds, 9, 90);
     option_get(o, machine, heartbeat_seconds) = option_get(o, machine, ttl_seconds) / 3;
     SET(machine, fence_seconds, 5, 200);
-#undef SET
 }
+
+/* Chosen last, so that what a seed chose before there were inboxes stays. The bell is whole in half
+ * of all histories, and dumb in some. */
+static void choose_inbox(struct swarm *s, uint64_t *r)
+{
+    struct options *o = &s->options;
+    bool is_whole = sim_random(r) & 1;
+    s->inbox_acts = rate(r, 600);
+    s->rings_lost = is_whole ? 0 : rate(r, 1000);
+    s->rings_doubled = is_whole ? 0 : rate(r, 500);
+    s->rings_late = is_whole ? 0 : rate(r, 500);
+    SET(pmo, dispatched_retry_seconds, 0, 60);
+    SET(pmo, pending_wakeup_seconds, 0, 30);
+    SET(pmo, pending_wakeup_skip_seconds, 0, 300);
+    SET(worker, watchdog_interval_seconds, 1, 10);
+    SET(worker, inbox_processing_timeout_seconds, 0, 90);
+}
+#undef SET
 
 struct swarm swarm_of_seed(uint64_t seed)
 {
@@ -96,6 +113,7 @@ struct swarm swarm_of_seed(uint64_t seed)
     choose_numbers(&s, &r);
     choose_faults(&s, &r);
     choose_limits(&s, &r);
+    choose_inbox(&s, &r);
     return s;
 }
 

@@ -15,7 +15,8 @@
 #include "base/options.h"
 #include "base/str.h"
 
-/* Numbers first, then times in milliseconds, then rates per thousand acts. */
+/* Numbers first, then times in milliseconds, then rates per thousand acts. A scenario that is older
+ * than one of them has it as 0: off. */
 #define SWARM_LIST(X)  \
     X(machines)        \
     X(processes)       \
@@ -47,7 +48,11 @@
     X(disk_faults)     \
     X(sleeps)          \
     X(wall_steps)      \
-    X(core_of_actors)
+    X(core_of_actors)  \
+    X(inbox_acts)      \
+    X(rings_lost)      \
+    X(rings_doubled)   \
+    X(rings_late)
 
 /* X(section, key): the limits that a seed chooses. */
 #define SWARM_OPTION_LIST(X)                        \
@@ -71,7 +76,12 @@
     X(restart, command_deadline_seconds)            \
     X(machine, heartbeat_seconds)                   \
     X(machine, ttl_seconds)                         \
-    X(machine, fence_seconds)
+    X(machine, fence_seconds)                       \
+    X(pmo, dispatched_retry_seconds)                \
+    X(pmo, pending_wakeup_seconds)                  \
+    X(pmo, pending_wakeup_skip_seconds)             \
+    X(worker, watchdog_interval_seconds)            \
+    X(worker, inbox_processing_timeout_seconds)
 
 struct swarm {
     uint64_t seed;

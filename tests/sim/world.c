@@ -228,6 +228,7 @@ void sim_kill_server(struct sim *s)
     sim_trace(s, "  the server is killed at %lld", (long long)sim_server_ms(s));
     checker_server_ends(s);
     outbox_release(&s->out);
+    bell_forget(s);
     fault_vfs_power_off(s->disk);
     s->core = core_free(s->core);
     s->store = NULL;
@@ -548,7 +549,7 @@ static int64_t next_arrival_ms(const struct sim *s)
             next_ms = MIN(next_ms, s->asks[i]->at_ms);
     for (size_t i = 0; i < s->letter_count; i++)
         next_ms = MIN(next_ms, s->letters[i].at_ms);
-    return next_ms;
+    return MIN(next_ms, bell_next_ms(s));
 }
 
 static int64_t next_wake_ms(const struct sim *s)
@@ -577,6 +578,7 @@ void sim_pump(struct sim *s)
     if (is_awake(s)) {
         end_nap(s);
         core_beat(s->core);
+        bell_ring_late(s);
     }
     for (int n = 0; is_awake(s) && !s->has_failed; n++) {
         struct core_input *inputs = arrivals(s);
@@ -662,6 +664,7 @@ struct sim *sim_new(const struct swarm *swarm)
     sim_prepare();
     struct sim *s = mem_zalloc(sizeof *s);
     the_sim = s;
+    bell_attach(s);
     s->swarm = *swarm;
     s->random = swarm->seed;
     s->core_random = swarm->seed ^ UINT64_C(0xC0DEC0DE);
@@ -700,6 +703,7 @@ struct sim *sim_free(struct sim *s)
         free(s->fleet.hosts[i].known);
     free(s->asks);
     free(s->letters);
+    free(s->rings.list);
     fault_vfs_free(s->disk);
     random_set_source(NULL, NULL);
     free(s);

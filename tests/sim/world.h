@@ -23,6 +23,7 @@
 #include "server/auth.h"
 #include "server/core.h"
 #include "sim/actor.h"
+#include "sim/bell.h"
 #include "sim/fleet.h"
 #include "sim/script.h"
 
@@ -57,6 +58,11 @@ struct checker;
     X(ENSURE, "lifecycle.ensure", true)          \
     X(AGENTS, "agent.list", false)               \
     X(RUN_ONCE, "watchdog.runOnce", false)       \
+    X(ENQUEUE, "inbox.enqueue", true)            \
+    X(RECEIVE, "inbox.receive", true)            \
+    X(CONSUME, "inbox.consume", true)            \
+    X(INBOX, "inbox.list", false)                \
+    X(MESSAGE, "inbox.get", false)               \
     X(REGISTER, "machine.register", false)       \
     X(POLL, "machine.poll", false)               \
     X(REPORT, "machine.report", false)
@@ -93,6 +99,7 @@ struct ask {
     int64_t conversation, task, epoch, after;
     int role;
     char connection[24];
+    int64_t ripe_ms; /* parked, though there is something for it since; for the checker */
     enum ask_state state;
     int64_t at_ms; /* arrives */
     bool loses_reply, is_doubled;
@@ -135,6 +142,7 @@ struct sim {
     size_t first_on_its_way;
     struct letter *letters;
     size_t letter_count, letter_room;
+    struct late_rings rings;
     struct peer *peers[ACTOR_KINDS][SIM_ACTORS_MAX];
     int64_t next_act_ms[ACTOR_KINDS][SIM_ACTORS_MAX];
 
