@@ -46,6 +46,8 @@ WEAPONS = {
                  script("scenario/test_machine_link", "same_spawn", "P21", "facts_are")],
 }
 
+RUNS_MACHINES = ("fleet", "unit", "scenario")  # the others have none, and cannot see what is in there
+
 
 # ---- the list ----
 
@@ -54,14 +56,25 @@ def bugs():
     return re.findall(r'X\(([A-Z_]+),\s+"([a-z-]+)",\s+\\?\s*"([^"]+)"\)', text)
 
 
+def places():
+    """Name of a bug → the layers in which it is planted."""
+    found = {}
+    for path in (ROOT / "src").rglob("*.c"):
+        for name in re.findall(r"\bplanted\(([A-Z_]+)\)", path.read_text()):
+            found.setdefault(name, set()).add(path.parent.name)
+    return found
+
+
 def check_places():
     """Complaints about bugs without a place in src, and places without a bug."""
-    names = [name for name, _, _ in bugs()]
-    used = re.findall(r"\bplanted\(([A-Z_]+)\)",
-                      "".join(p.read_text() for p in (ROOT / "src").rglob("*.c")))
+    names, used = [name for name, _, _ in bugs()], places()
     return [f"{n} is planted nowhere" for n in names if n not in used] \
-        + [f"{n} is not in the list" for n in sorted(set(used)) if n not in names] \
+        + [f"{n} is not in the list" for n in sorted(used) if n not in names] \
         + [f"{n} is there twice" for n in names if names.count(n) > 1]
+
+
+def can_see(weapon, name):
+    return weapon in RUNS_MACHINES or places()[name] != {"machine"}
 
 
 # ---- running ----
@@ -139,10 +152,10 @@ def main():
     adopt_orphans()
     check_weapons(weapons)
     print("| planted | breaks | " + " | ".join(weapons) + " |\n|---|---|" + "---|" * len(weapons))
-    for _, bug, breaks in bugs():
+    for name, bug, breaks in bugs():
         if chosen.bug and bug not in chosen.bug:
             continue
-        row = [sees(weapon, bug) for weapon in weapons]
+        row = [sees(weapon, bug) if can_see(weapon, name) else "" for weapon in weapons]
         missed += [] if any(row) else [bug]
         print(f"| {bug} | {breaks} | " + " | ".join(row) + " |", flush=True)
     sys.exit(f"nothing sees {', '.join(missed)}" if missed else 0)
