@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build-planted"
 SECONDS_MAX = 90  # of a command; who is not done by then hangs
 CELL_MAX = 34
+NOT_TRIED = "–"
 LIMITS = {"REEVE_CUTS": "400", "REEVE_LIVES": "40", "REEVE_FAULTS": "300", "REEVE_KILLS": "15",
           "TAP_SECONDS": "60"}  # unless the environment says otherwise
 
@@ -155,8 +156,8 @@ def main():
     for name, bug, breaks in bugs():
         if chosen.bug and bug not in chosen.bug:
             continue
-        row = [sees(weapon, bug) if can_see(weapon, name) else "" for weapon in weapons]
-        missed += [] if any(row) else [bug]
+        row = [sees(weapon, bug) if can_see(weapon, name) else NOT_TRIED for weapon in weapons]
+        missed += [] if any(cell not in ("", NOT_TRIED) for cell in row) else [bug]
         print(f"| {bug} | {breaks} | " + " | ".join(row) + " |", flush=True)
     sys.exit(f"nothing sees {', '.join(missed)}" if missed else 0)
 
