@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     unsigned seconds = (unsigned)(limit ? atoi(limit) : 60) * (unsigned)(slow ? atoi(slow) : 1);
     bool failed = false;
     int number = 0;
-    for (int i = 0; i < test_count; i++) {
+    for (int i = 0; i < test_count && !(failed && getenv("TAP_FIRST")); i++) {
         if (!wanted(tests[i].name, argc, argv))
             continue;
         make_folder();

@@ -9,7 +9,8 @@
  * A test file is a set of TEST()s and nothing else; tap.c brings main(). A test fails by a failed
  * CHECK, a signal, a sanitizer report, a non-zero exit or its deadline (TAP_SECONDS, default 60;
  * TAP_SLOW multiplies it). `./test_json name…` runs only tests whose name contains a word;
- * with TAP_NOFORK=1 in this process, for a debugger.
+ * with TAP_NOFORK=1 in this process, for a debugger; with TAP_FIRST=1 no further than to the first
+ * that fails.
  */
 #pragma once
 

@@ -17,6 +17,7 @@
 
 #include "base/macro.h"
 #include "base/mem.h"
+#include "base/planted.h"
 
 #define SECOND_MS INT64_C(1000)
 #define DAY_MS (INT64_C(86400) * SECOND_MS)
@@ -75,6 +76,8 @@ int64_t clock_now_ms(const struct clock *c)
 {
     if (c->manual)
         return c->base_ms;
+    if (planted(WALL_CLOCK))
+        return c->source->wall_ms(c->source->ctx);
     return c->base_ms + (c->source->boot_us(c->source->ctx) - c->boot_base_us) / 1000;
 }
 

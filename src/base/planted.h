@@ -33,7 +33,30 @@
     X(MESSAGE_TWICE, "message-twice", "P21: a message is handed out while somebody has it")       \
     X(MESSAGE_STUCK, "message-stuck", "P3: a message that was received is never handed back")     \
     X(MESSAGE_FOR_EVER, "message-for-ever", "P9: a message is handed out without end")            \
-    X(BELL_TRUSTED, "bell-trusted", "P11: who waits looks only when it is rung for")
+    X(BELL_TRUSTED, "bell-trusted", "P11: who waits looks only when it is rung for")              \
+    X(SYNC_NORMAL, "sync-normal", "P12: commits do not wait for the disk")                        \
+    X(FAILED_SYNC_FORGIVEN, "failed-sync-forgiven", "P12: a failed fsync is tried again (L80)")   \
+    X(LOST_TRANSACTION_GOES_ON, "lost-transaction-goes-on", "P12: half a tick is committed")      \
+    X(NO_CHECKPOINT, "no-checkpoint", "the write-ahead log grows for ever")                       \
+    X(BACKUP_NOT_SYNCED, "backup-not-synced", "P12: a backup is told of before it is on disk")    \
+    X(UNDO_FORGOTTEN, "undo-forgotten", "P17: what was refused stays in memory")                  \
+    X(SEQ_TWICE, "seq-twice", "P6: a number is given again after a restart")                      \
+    X(KEYS_IN_MEMORY, "keys-in-memory", "P19: a restart forgets which messages it has")           \
+    X(FOLLOWER_SKIPS, "follower-skips", "P6: who reconnects misses an event")                     \
+    X(WALL_CLOCK, "wall-clock", "P1: leases go by the wall clock")                                \
+    X(NO_LEASE_AFTER_RESTART, "no-lease-after-restart", "P16: a restart forgets who listens")     \
+    X(OLD_CONNECTION_BEATS, "old-connection-beats", "P8: an old connection keeps the lease")      \
+    X(OLD_TOKEN_ACCEPTED, "old-token-accepted", "P21: a replaced process speaks for its agent")   \
+    X(OLD_INSTANCE_ACCEPTED, "old-instance-accepted", "P4: a replaced machine takes commands")    \
+    X(OUTBOX_EMPTIED_EARLY, "outbox-emptied-early", "P22: facts go before the server has them")   \
+    X(ORDER_REPEATED, "order-repeated", "P4: a machine starts again what it has started")         \
+    X(PREDECESSOR_IGNORED, "predecessor-ignored", "P21: a new process beside the old one")        \
+    X(END_UNTOLD, "end-untold", "P22: what ended while the machine was away is untold")           \
+    X(STATUS_LOST, "status-lost", "P22: every exit is a good one (L54)")                          \
+    X(STOP_IS_A_CRASH, "stop-is-a-crash", "P22: a stop counts as a crash (L54)")                  \
+    X(ESCAPEES_LEFT, "escapees-left", "P15: the agent's end is taken for that of its tree (L51)") \
+    X(PID_ALONE, "pid-alone", "P15: a process is known by its number alone (L53)")                \
+    X(ZOMBIE_IS_ALIVE, "zombie-is-alive", "P22: a zombie is taken for alive (L34)")
 
 enum planted {
 #define X(name, text, breaks) PLANTED_##name,
@@ -45,6 +68,9 @@ enum planted {
 #ifdef REEVE_PLANTED
 bool planted_is_awake(enum planted bug);
 #define planted(bug) __builtin_expect(planted_is_awake(PLANTED_##bug), 0)
+/* For a process that is given an environment of its own: NAME=VALUE, or NULL. */
+char *planted_variable(void);
 #else
 #define planted(bug) false
+#define planted_variable() NULL
 #endif

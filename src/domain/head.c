@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/names.h"
+#include "base/planted.h"
 #include "domain/log_index.h"
 #include "domain/work.h"
 
@@ -199,16 +200,21 @@ static bool apply_from_tail(void *ctx, const struct event *e)
     return true;
 }
 
+/* The row is written behind: what came after it is in the log. */
+static int catch_up(struct work *w, struct head *h, struct err *err)
+{
+    int r = log_read_tail(w, h->conversation, h->last_seq, apply_from_tail, h, err);
+    return r < 0 ? r : log_check_last(w, h->conversation, h->last_seq, err);
+}
+
 int head_get(struct work *w, int64_t conversation, struct head **ret, struct err *err)
 {
     struct head *h = map_get(&w->heads, conversation);
     if (!h) {
         struct head read;
         int r = read_row(w, conversation, &read, err);
-        if (r == 0)
-            r = log_read_tail(w, conversation, read.last_seq, apply_from_tail, &read, err);
-        if (r == 0)
-            r = log_check_last(w, conversation, read.last_seq, err);
+        if (r == 0 && !planted(SEQ_TWICE))
+            r = catch_up(w, &read, err);
         if (r < 0)
             return r;
         h = mem_alloc(sizeof *h);

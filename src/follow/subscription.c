@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "domain/guidance.h"
 #include "domain/head.h"
 #include "domain/log_index.h"
@@ -136,7 +137,7 @@ struct subscriptions *subscriptions_free(struct subscriptions *s)
 static int find_start(struct work *w, const struct subscribe *ask, int64_t *ret, struct err *err)
 {
     if (ask->conversation == SUBSCRIBE_ALL) {
-        *ret = ask->after_id >= 0 ? ask->after_id : w->last.event;
+        *ret = ask->after_id >= 0 ? ask->after_id + planted(FOLLOWER_SKIPS) : w->last.event;
         return 0;
     }
     struct head *h;

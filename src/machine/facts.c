@@ -33,6 +33,8 @@
 #include "base/macro.h"
 #include "base/mem.h"
 
+#define NUMBER_MAX INT64_C(9007199254740991) /* what a server takes */
+
 enum {
     FILE_BYTES_MAX = 256 * 1024 * 1024,
     LINE_BYTES_ROOM = 64 * 1024,
@@ -131,7 +133,7 @@ static size_t count_up_to(const struct facts *o, int64_t n)
 static int64_t read_number(const struct json *line, const char *key)
 {
     int64_t n = json_get_int(line, key, 0);
-    return n < INT64_MAX ? n : 0;
+    return n < NUMBER_MAX ? n : 0;
 }
 
 static void read_line(struct facts *o, struct arena *a, struct str line)

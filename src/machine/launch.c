@@ -27,6 +27,7 @@
 #include "base/file.h"
 #include "base/macro.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "machine/cgroup.h"
 #include "machine/shim.h"
 
@@ -189,7 +190,7 @@ static int spawn(const struct launch *l, const char *spawn_id, int order_fd, int
                  pid_t *ret)
 {
     char name[] = "reeve-shim", word[] = "shim", *argv[] = {name, l->is_reeve ? word : NULL, NULL};
-    char mark[sizeof SHIM_MARK + 64], *env[] = {mark, NULL};
+    char mark[sizeof SHIM_MARK + 64], *env[] = {mark, planted_variable(), NULL};
     sigset_t none, all;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;

@@ -41,6 +41,7 @@
 #include "base/json.h"
 #include "base/loop.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "machine/cgroup.h"
 #include "machine/order.h"
 #include "machine/record.h"
@@ -264,9 +265,9 @@ static void sum_up(struct shim *s)
 {
     bool is_signal = !s->is_start_failed && WIFSIGNALED(s->status);
     s->ended = (struct ended){
-        .ending = s->is_start_failed   ? ENDING_START_FAILED
-                  : s->is_told_to_stop ? ENDING_STOPPED
-                                       : ENDING_EXITED,
+        .ending = s->is_start_failed                                ? ENDING_START_FAILED
+                  : s->is_told_to_stop && !planted(STOP_IS_A_CRASH) ? ENDING_STOPPED
+                                                                    : ENDING_EXITED,
         .code = s->is_start_failed || is_signal ? -1 : WEXITSTATUS(s->status),
         .signal = is_signal ? WTERMSIG(s->status) : 0,
         .has_core = is_signal && WCOREDUMP(s->status),
@@ -349,7 +350,7 @@ static void kill_tree(struct loop_timer *timer)
 static void agent_ended(struct shim *s, int status)
 {
     s->is_reaped = true;
-    s->status = status;
+    s->status = planted(STATUS_LOST) ? 0 : status;
     settle_start(s);
 }
 
@@ -364,7 +365,7 @@ static void reap(struct shim *s)
         if (pid == s->child.pid)
             agent_ended(s, status);
     }
-    if (pid < 0 && errno == ECHILD)
+    if ((pid < 0 && errno == ECHILD) || (planted(ESCAPEES_LEFT) && s->is_reaped))
         last_word(s);
     else if (s->state == KILLING && is_any)
         loop_timer_set(s->loop, &s->again, clock_mono_us(), kill_tree);

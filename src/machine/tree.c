@@ -37,6 +37,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "machine/shim.h"
 
 enum {
@@ -106,7 +107,7 @@ int tree_stat(pid_t pid, struct process_stat *ret)
     *ret = (struct process_stat){
         .parent = parent,
         .start_time = start_time,
-        .is_alive = (state != 'Z' && state != 'X') || threads > 1,
+        .is_alive = (state != 'Z' && state != 'X') || threads > 1 || planted(ZOMBIE_IS_ALIVE),
     };
     return 0;
 }
@@ -126,7 +127,8 @@ int tree_open(const struct process_id *p)
     int fd = p->pid > 0 ? pidfd_open(p->pid, 0) : -1;
     if (fd < 0)
         return -1;
-    if (tree_stat(p->pid, &now) == 0 && now.is_alive && now.start_time == p->start_time)
+    if (tree_stat(p->pid, &now) == 0 && now.is_alive &&
+        (now.start_time == p->start_time || planted(PID_ALONE)))
         return fd;
     close(fd);
     return -1;

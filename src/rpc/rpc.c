@@ -251,7 +251,7 @@ static int check_spawn(struct method_context *c, struct err *err)
         return r;
     bool writes = c->call->method->kind == METHOD_WRITE || c->call->method->kind == METHOD_APPEND;
     bool is_over = h->status == CONVERSATION_COMPLETED && writes;
-    if (!is_over && strcmp(a->spawn_id, g->spawn_id) == 0)
+    if (!is_over && (strcmp(a->spawn_id, g->spawn_id) == 0 || planted(OLD_TOKEN_ACCEPTED)))
         return 0;
     return err_set(err, ERR_SUPERSEDED, "this process is not the agent's current one");
 }

@@ -209,7 +209,7 @@ static void hear(void *ctx, int64_t key)
 static void ring(struct core *c)
 {
     const struct touched *heard = waits_committed(c->waits);
-    for (const struct touched *t = c->work.touched; t != heard; t = t->next)
+    for (const struct touched *t = c->work.touched; t && t != heard; t = t->next)
         bell_ring(c->bell, t->key);
 }
 

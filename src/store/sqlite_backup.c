@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/planted.h"
 
 struct store_backup {
     struct store *store;
@@ -60,6 +61,8 @@ static int open_copy(struct store_backup *b, struct err *err)
     if (rc == SQLITE_OK)
         rc = sqlite_exec(b->db, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF;"
                                 "PRAGMA synchronous = FULL; PRAGMA cache_size = -256");
+    if (rc == SQLITE_OK && planted(BACKUP_NOT_SYNCED))
+        rc = sqlite_exec(b->db, "PRAGMA synchronous = OFF");
     if (rc != SQLITE_OK)
         return fail(b, rc, err);
     b->copy = sqlite3_backup_init(b->db, "main", s->db, "main");

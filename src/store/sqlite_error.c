@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/planted.h"
 
 enum { EXIT_STORE_LOST = 70, FATAL = -1 };
 
@@ -77,7 +78,7 @@ int sqlite_fail(struct store *s, int rc, enum sqlite_doing doing, struct err *er
         [DOING_READ] = "cannot read the store",
         [DOING_WRITE] = "the store cannot take writes now",
     };
-    int code = code_of(rc, doing);
+    int code = code_of(planted(FAILED_SYNC_FORGIVEN) ? rc & 0xff : rc, doing);
     bool sync = rc == SQLITE_IOERR_FSYNC || rc == SQLITE_IOERR_DIR_FSYNC;
     if (code == FATAL)
         end_process(s, rc, sync ? "fsync failed" : sqlite3_errstr(rc));

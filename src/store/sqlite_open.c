@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 #include "store/schema.h"
 
 enum { APPLICATION_ID = 0x72656576 }; /* "reev" */
@@ -143,6 +144,8 @@ static int set_up(struct store *s, struct err *err)
     if (!wal)
         return err_set(err, ERR_IO, "%s cannot be given a write-ahead log", s->path);
     rc = sqlite_exec(s->db, settings);
+    if (rc == SQLITE_OK && planted(SYNC_NORMAL))
+        rc = sqlite_exec(s->db, "PRAGMA synchronous = NORMAL");
     if (rc != SQLITE_OK)
         return sqlite_fail(s, rc, DOING_OPEN, err);
     sqlite3_wal_hook(s->db, on_wal, s);

@@ -39,6 +39,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/planted.h"
 
 static int control_run(struct store *s, enum control control)
 {
@@ -71,7 +72,8 @@ static int fail(struct store *s, int rc, enum sqlite_doing doing, struct err *er
     int code = sqlite_fail(s, rc, doing, err);
     if (doing == DOING_WRITE && code == -ERR_UNAVAILABLE)
         set_writable(s, false);
-    if (s->transaction == TRANSACTION_OPEN && sqlite3_get_autocommit(s->db)) {
+    if (s->transaction == TRANSACTION_OPEN && sqlite3_get_autocommit(s->db) &&
+        !planted(LOST_TRANSACTION_GOES_ON)) {
         s->transaction = TRANSACTION_LOST;
         end_queries(s); /* SQLite leaves its error state when nothing holds a page any more */
     }
@@ -377,6 +379,8 @@ void store_maintain(struct store *s)
     REQUIRE(s->transaction == TRANSACTION_NONE);
     int64_t pages = s->stats.wal_pages;
     if (pages < s->checkpoint_due_pages && (s->writable || pages == 0))
+        return;
+    if (planted(NO_CHECKPOINT))
         return;
     end_queries(s);
     int rc = sqlite_checkpoint(s);

@@ -81,7 +81,7 @@ static void audit_cut(struct cutter *c, const char *vfs)
         complain(c, what);
     if (c->run.backups == 0 || c->cuts % RULES_ONE_IN != 1)
         return;
-    _cleanup_free_ char *url = mem_printf("sqlite:copy%d.db", c->run.backups - 1);
+    _cleanup_free_ char *url = mem_printf("sqlite:/copy%d.db", c->run.backups - 1);
     what = audit_file(url, vfs, &c->run.backup, false);
     if (what)
         complain(c, what);
@@ -148,6 +148,7 @@ static void play(struct cutter *c, uint64_t seed)
         audit_late(c);
     }
     fault_vfs_watch(w->disk, NULL, NULL);
+    CHECK(c->run.backups > 0 || !c->workload->has_backups);
     run_end(&c->run);
 }
 

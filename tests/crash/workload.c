@@ -84,6 +84,7 @@ uint64_t run_setting(const char *variable, uint64_t fallback)
 static void note_told(struct run *r, const struct json *result)
 {
     const struct json *id = json_get(result, "id"), *task = json_get(result, "task");
+    r->backups += json_get(result, "path") != NULL;
     if (id && id->type == JSON_INT)
         r->told.event = MAX(r->told.event, id->integer);
     if (!task || task->type != JSON_OBJECT)
@@ -264,24 +265,19 @@ static bool step_backup(struct run *r)
 {
     r->w->store->checkpoint_due_pages = 1 + (int64_t)run_below(r, 20);
     struct deeds before = r->deeds;
-    ask(r->w, CALL("server.backup", "{'path':'copy%d.db'}"), r->backups);
+    int backups = r->backups;
+    ask(r->w, CALL("server.backup", "{'path':'/copy%d.db'}"), backups);
     run_tick(r);
-    bool is_done = false;
-    for (int i = 0; i < 200 && core_idle(r->w->core, &r->w->out) && !is_done; i++) {
-        is_done = r->w->out.first;
+    for (int i = 0; i < 200 && core_idle(r->w->core, &r->w->out); i++)
         if (i == 1) {
             ask_append(r);
             tick(r->w);
         }
-    }
-    r->wrote = false;
     hear(r);
-    if (r->wrote) {
+    if (r->backups > backups)
         r->backup = before;
-        r->backups++;
-    }
     run_acknowledge(r);
-    return step_append(r) && r->step < 5;
+    return step_append(r) && r->step < 3;
 }
 
 /* ---- starting again and again ---- */

@@ -22,7 +22,7 @@ struct run {
     bool wrote;          /* the last tick had a success among its answers */
     int64_t unavailable; /* answers that said so */
     struct deeds backup; /* what the last finished backup owes; last_event 0: there is none */
-    int backups;
+    int backups;         /* that were told to be finished */
 };
 
 /* One tick or so; false: the workload is over. */

@@ -7,7 +7,8 @@ SIGTERM. Each function runs in a process of its own, with a deadline; what it st
 
     REEVE_BIN=build/reeve python3 tests/scenario/test_turns.py [word…]
 
-runs those whose name contains a word. TAP_SLOW=4 multiplies every deadline (sanitizers, valgrind).
+runs those whose name contains a word. TAP_SLOW=4 multiplies every deadline (sanitizers, valgrind);
+TAP_FIRST=1 ends the run at the first that fails.
 REEVE_TEST_BELL=never or =ten spoils the doorbell of every server (bell/bell.h): the outcomes are the
 same (P11).
 Nothing waits by sleeping: wait_for() polls for a condition, everything else blocks on a socket.
@@ -407,6 +408,8 @@ def main(seconds=40):
         if status != 2:
             print("".join(f"# {line}\n" for line in output.splitlines()), end="")
         sys.stdout.flush()
+        if failed and os.environ.get("TAP_FIRST"):
+            break
     sys.exit(failed > 0)
 
 
