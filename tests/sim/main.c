@@ -6,8 +6,9 @@
  *     reeve-sim --seed SEED [--trace] [--print]                      one, and what happens in it
  *     reeve-sim --replay FILE|FOLDER... [--trace]                    scenarios
  *
- * Each history runs in a process of its own, so that one that ends by a broken invariant of the
- * server is a finding like any other, and all begin alike. REEVE_SIM_SEEDS is the default of
+ * Histories run in children, some after each other, so that one that ends by a broken invariant of
+ * the server is a finding like any other; what is left is done by another child. REEVE_SIM_SEEDS is
+ * the default of
  * --seeds. A seed that fails is made again, shrunk, and printed as a scenario. Exit status: 0, 1 if
  * anything failed, 2 usage. Output is TAP.
  */
@@ -30,7 +31,7 @@
 #include "sim/shrink.h"
 #include "sim/world.h"
 
-enum { JOBS_MAX = 64, TRIES = 600, SECONDS_MAX = 300, STEPS_MAX = 200000 };
+enum { JOBS_MAX = 64, CHILD_SEEDS = 50, TRIES = 600, SECONDS_MAX = 300, STEPS_MAX = 200000 };
 
 #define YEAR_MS 31557600000.0
 
@@ -43,8 +44,15 @@ struct settings {
 
 /* ---- one history, in a process of its own ---- */
 
+struct sum {
+    uint64_t ticks, failed;
+    int64_t steps, events, simulated_ms, agent_ms;
+};
+
 /* What a child has to tell; its steps as they are made, so that a crash leaves them. */
 struct slot {
+    uint64_t seed, end; /* under way; behind the last one it is to make */
+    struct sum sum;
     struct history history;
     struct script record;
     struct step steps[STEPS_MAX];
@@ -162,11 +170,6 @@ static void shrink_and_tell(uint64_t seed, const struct settings *set)
 
 /* ---- many ---- */
 
-struct sum {
-    uint64_t ticks, failed;
-    int64_t steps, events, simulated_ms, agent_ms;
-};
-
 static void add(struct sum *sum, const struct history *h)
 {
     sum->ticks += h->ticks;
@@ -177,16 +180,26 @@ static void add(struct sum *sum, const struct history *h)
     sum->failed += h->has_failed;
 }
 
-_noreturn_ static void child_of_seed(uint64_t seed, struct slot *slot, const struct settings *set)
+static struct history make(uint64_t seed, const struct settings *set)
+{
+    struct history h = run_seed(seed, NULL, set->traces);
+    if (set->twice && run_seed(seed, NULL, false).hash != h.hash) {
+        h.has_failed = true;
+        snprintf(h.promise, sizeof h.promise, "HASH");
+        snprintf(h.why, sizeof h.why, "made twice, it is not the same");
+    }
+    return h;
+}
+
+/* Until one fails. */
+_noreturn_ static void child(struct slot *slot, const struct settings *set)
 {
     if (!set->traces && !freopen("/dev/null", "w", stderr))
         _exit(2);
-    slot->history = run_seed(seed, NULL, set->traces);
-    uint64_t hash = slot->history.hash;
-    if (set->twice && run_seed(seed, NULL, false).hash != hash) {
-        slot->history.has_failed = true;
-        snprintf(slot->history.promise, sizeof slot->history.promise, "HASH");
-        snprintf(slot->history.why, sizeof slot->history.why, "made twice, it is not the same");
+    for (; slot->seed < slot->end && !slot->history.has_failed; slot->seed++) {
+        alarm(SECONDS_MAX);
+        slot->history = make(slot->seed, set);
+        add(&slot->sum, &slot->history);
     }
     _exit(0);
 }
@@ -199,40 +212,64 @@ static void tell(uint64_t seed, const struct history *h, const struct settings *
     fflush(stdout);
 }
 
+/* A child for what is left of the slot's seeds, or for the next ones. */
+static pid_t begin(struct slot *slot, uint64_t *next, uint64_t end, const struct settings *set)
+{
+    if (slot->seed == slot->end) {
+        slot->seed = *next;
+        slot->end = *next = MIN(*next + CHILD_SEEDS, end);
+    }
+    slot->sum = (struct sum){0};
+    memset(&slot->history, 0, sizeof slot->history);
+    if (slot->seed == slot->end)
+        return 0;
+    pid_t pid = fork_quietly();
+    if (pid == 0)
+        child(slot, set);
+    return pid;
+}
+
+/* A child has ended: what it made counts, and what failed is told. */
+static void end(struct slot *slot, int status, struct sum *sum, const struct settings *set)
+{
+    bool has_crashed = !slot->history.has_failed && status != 0;
+    if (has_crashed) {
+        note_crash(slot, status);
+        slot->sum.failed++;
+    }
+    sum->ticks += slot->sum.ticks;
+    sum->failed += slot->sum.failed;
+    sum->steps += slot->sum.steps;
+    sum->events += slot->sum.events;
+    sum->simulated_ms += slot->sum.simulated_ms;
+    sum->agent_ms += slot->sum.agent_ms;
+    if (slot->history.has_failed)
+        tell(has_crashed ? slot->seed++ : slot->seed - 1, &slot->history, set);
+}
+
 static int run_many(const struct settings *set)
 {
     struct slot *slots = new_slots(set->jobs);
     pid_t pids[JOBS_MAX] = {0};
-    uint64_t seeds[JOBS_MAX] = {0}, next = set->from, left = set->seeds, running = 0;
+    uint64_t next = set->from, last = set->from + set->seeds;
+    int running = 0;
     struct sum sum = {0};
     struct timespec begun, ended;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    while (left || running) {
-        for (int i = 0; left && i < set->jobs; i++) {
-            if (pids[i])
-                continue;
-            memset(&slots[i].history, 0, sizeof slots[i].history);
-            seeds[i] = next++;
-            pids[i] = fork_quietly();
-            if (pids[i] == 0)
-                child_of_seed(seeds[i], &slots[i], set);
-            left--;
-            running++;
-        }
+    for (;;) {
+        for (int i = 0; i < set->jobs && !(set->first && sum.failed); i++)
+            if (!pids[i] && (pids[i] = begin(&slots[i], &next, last, set)))
+                running++;
+        if (!running)
+            break;
         int status;
         pid_t pid = wait(&status);
-        for (int i = 0; i < set->jobs; i++) {
-            if (pids[i] != pid)
-                continue;
-            note_crash(&slots[i], status);
-            add(&sum, &slots[i].history);
-            if (set->first && slots[i].history.has_failed)
-                left = 0;
-            if (slots[i].history.has_failed)
-                tell(seeds[i], &slots[i].history, set);
-            pids[i] = 0;
-            running--;
-        }
+        for (int i = 0; i < set->jobs; i++)
+            if (pid > 0 && pids[i] == pid) {
+                end(&slots[i], status, &sum, set);
+                pids[i] = 0;
+                running--;
+            }
     }
     clock_gettime(CLOCK_MONOTONIC, &ended);
     double seconds =

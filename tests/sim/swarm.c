@@ -65,27 +65,27 @@ static void choose_limits(struct swarm *s, uint64_t *r)
     struct options *o = &s->options;
     options_init(o);
 #define SET(section, key, low, high) option_get(o, section, key) = sim_between(r, low, high)
-    SET(watchdog, idle_ms, 30000, 900000);
-    option_get(o, watchdog, global_idle_ms) = rate(r, 900000);
-    SET(runtime_controls, session_wall_clock_seconds, 60, sim_random(r) & 1 ? 600 : 6000);
-    SET(liveness, ttl_seconds, 6, 60);
+    SET(watchdog, idle_ms, 10000, 300000);
+    option_get(o, watchdog, global_idle_ms) = rate(r, 300000);
+    SET(runtime_controls, session_wall_clock_seconds, 30, sim_random(r) & 1 ? 200 : 2000);
+    SET(liveness, ttl_seconds, 6, 40);
     option_get(o, liveness, heartbeat_seconds) = option_get(o, liveness, ttl_seconds) / 3;
-    SET(liveness, active_ttl_seconds, option_get(o, liveness, heartbeat_seconds), 60);
-    SET(liveness, acknowledged_timeout_seconds, 5, 120);
-    SET(liveness, pending_timeout_seconds, 5, 300);
-    SET(liveness, unattended_work_seconds, 60, 900);
+    SET(liveness, active_ttl_seconds, option_get(o, liveness, heartbeat_seconds), 40);
+    SET(liveness, acknowledged_timeout_seconds, 5, 60);
+    SET(liveness, pending_timeout_seconds, 5, 120);
+    SET(liveness, unattended_work_seconds, 30, 300);
     SET(liveness, max_attempts, 1, 4);
-    SET(task, max_seconds, 100, 1500);
-    SET(pmo, dispatched_timeout_seconds, 30, 900);
-    SET(pmo, active_reap_seconds, 30, 900);
-    SET(pmo, suspended_reap_seconds, 30, 900);
-    SET(worker, suspend_timeout_seconds, 2, 60);
+    SET(task, max_seconds, 60, 500);
+    SET(pmo, dispatched_timeout_seconds, 30, 300);
+    SET(pmo, active_reap_seconds, 30, 300);
+    SET(pmo, suspended_reap_seconds, 30, 300);
+    SET(worker, suspend_timeout_seconds, 2, 40);
     SET(restart, burst, 2, 6);
-    SET(restart, window_seconds, 30, 600);
-    SET(restart, command_deadline_seconds, 5, 120);
-    SET(machine, ttl_seconds, 9, 90);
+    SET(restart, window_seconds, 30, 300);
+    SET(restart, command_deadline_seconds, 5, 60);
+    SET(machine, ttl_seconds, 9, 60);
     option_get(o, machine, heartbeat_seconds) = option_get(o, machine, ttl_seconds) / 3;
-    SET(machine, fence_seconds, 5, 200);
+    SET(machine, fence_seconds, 5, 100);
 }
 
 /* Chosen last, so that what a seed chose before there were inboxes stays. The bell is whole in half
