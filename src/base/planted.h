@@ -48,6 +48,7 @@
     X(OLD_CONNECTION_BEATS, "old-connection-beats", "P8: an old connection keeps the lease")      \
     X(OLD_TOKEN_ACCEPTED, "old-token-accepted", "P21: a replaced process speaks for its agent")   \
     X(OLD_INSTANCE_ACCEPTED, "old-instance-accepted", "P4: a replaced machine takes commands")    \
+    X(OLD_LIST_BELIEVED, "old-list-believed", "P22: a list that was overtaken is believed")       \
     X(OUTBOX_EMPTIED_EARLY, "outbox-emptied-early", "P22: facts go before the server has them")   \
     X(ORDER_REPEATED, "order-repeated", "P4: a machine starts again what it has started")         \
     X(PREDECESSOR_IGNORED, "predecessor-ignored", "P21: a new process beside the old one")        \

@@ -140,7 +140,8 @@ int process_found(struct work *w, const struct machine *m, struct str spawn_id, 
     int r = find_spawn(w, m, spawn_id, &s, err);
     if (r < 0)
         return r == -ERR_NOT_FOUND ? 0 : r;
-    if (!pid || !(s.is_open || s.is_current)) /* in hand, it has not begun; or nobody waits for it */
+    if (!pid ||
+        !(s.is_open || s.is_current)) /* in hand, it has not begun; or nobody waits for it */
         return 0;
     r = has_ended(w, spawn_id, &is_known, &has_gone, err);
     return r < 0 || is_known ? r : process_spawned(w, m, spawn_id, pid, start_time, err);
@@ -397,6 +398,9 @@ int command_expire(struct work *w, int64_t command, struct err *err)
     agent_edit(w, a);
     a->process = PROCESS_NONE;
     r = agent_note_failure(w, a, err);
+    if (r == 0 && a->breaker_is_open && spawn_id.n) /* no next start will replace it */
+        r = command_stop(w, conversation, role, str_of(a->kind), machine, spawn_id.p,
+                         "breaker_open", &command, err);
     if (r == 0)
         r = agent_store(w, a, "command.expired", err);
     return r < 0 ? r : agent_bring_up(w, a, "command.expired", err);

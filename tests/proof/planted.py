@@ -17,7 +17,7 @@ SECONDS_MAX = 90  # of a command; who is not done by then hangs
 CELL_MAX = 34
 NOT_TRIED = "–"
 LIMITS = {"REEVE_CUTS": "400", "REEVE_LIVES": "40", "REEVE_FAULTS": "300", "REEVE_KILLS": "15",
-          "TAP_SECONDS": "60"}  # unless the environment says otherwise
+          "REEVE_HISTORIES": "200", "TAP_SECONDS": "60"}  # unless the environment says otherwise
 
 
 def built(name, *words):
@@ -29,11 +29,12 @@ def script(path, *words):
 
 
 WEAPONS = {
-    "sim": [built("reeve-sim", "--first", "--seeds", os.environ.get("REEVE_SIM_SEEDS", "30"))],
+    "sim": [built("reeve-sim", "--first", "--seeds", os.environ.get("REEVE_SIM_SEEDS", "1000"))],
     "power-cuts": [built("test_power_cuts", "W2_P12"), built("test_power_loss", "survive")],
     "io-faults": [built("test_io_faults", "appends", "tasks", "backups")],
     "kill9": [script("crash/test_kill9")],
     "fleet": [script("crash/test_fleet", "L17", "L43", "L56")],
+    "clocks": [built("test_clocks")],
     "fuzz-calls": [built("replay_calls", "tests/fuzz/corpus/calls")],
     "unit": [*(built("test_" + name) for name in ("clock", "tree", "lifecycle", "time")),
              built("test_task", "held", "restart_grants"),

@@ -571,6 +571,21 @@ def test_L47_expired_starts_open_the_breaker(s):
 
 
 @manual()
+def test_P15_what_may_have_begun_is_stopped_when_the_breaker_opens(s):
+    """It never said that it was ready, and no next start will end it."""
+    m = Machine(s, kinds=[{"name": "worker", "ready": "notify"}])
+    c = wanted(s)
+    spawns = []
+    while sight(s, c) != "breaker_open":
+        spawns += [m.spawn(x) for x in starts_of(m.poll())]
+        advance(s, DEADLINE_MS // 4)
+    (stop,) = m.poll()
+    eq((stop["type"], stop["spawnId"]), ("stop-agent", spawns[-1]), "what the machine is told")
+    m.stopped(stop["spawnId"])
+    eq((sight(s, c), commands(s, c, closedAt=None)), ("breaker_open", []), "gone")
+
+
+@manual()
 def test_L47_a_stop_of_something_idle_is_answered(s):
     m = Machine(s)
     c = wanted(s, desired="auto")
