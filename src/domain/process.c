@@ -516,6 +516,24 @@ static int reconcile(struct work *w, struct agent *a, void *ctx, struct err *err
     return process_ended(w, machine_find(w, str_of(a->machine)), spawn_id, &exit, err);
 }
 
+/* It was to be replaced, what was to take its place never began, and nothing will: it is the
+ * agent's process after all, until it has ended (P22). */
+static int note_still_there(struct work *w, struct agent *a, struct str spawn_id, struct err *err)
+{
+    bool is_known, has_gone, is_wanted;
+    if (a->process != PROCESS_NONE || a->spawn_id[0])
+        return 0;
+    int r = has_ended(w, spawn_id, &is_known, &has_gone, err);
+    if (r == 0)
+        r = agent_is_wanted(w, a, &is_wanted, err);
+    if (r < 0 || !is_known || has_gone || is_wanted) /* whose end was told will not end again */
+        return r;
+    agent_edit(w, a);
+    a->process = PROCESS_STOPPING;
+    snprintf(a->spawn_id, sizeof a->spawn_id, "%.*s", STR_ARG(spawn_id));
+    return agent_store(w, a, "superseded", err);
+}
+
 /* The machine has it; may it stay? Each process that is not its agent's current one, or whose agent
  * may not run, is stopped. */
 static int stop_unwanted(struct work *w, const struct machine *m, struct str spawn_id,
@@ -533,6 +551,9 @@ static int stop_unwanted(struct work *w, const struct machine *m, struct str spa
         return r;
     if (s.is_current)
         return agent_stop(w, s.agent, "not_wanted", err);
+    r = note_still_there(w, s.agent, spawn_id, err);
+    if (r < 0)
+        return r;
     return command_stop(w, s.agent->conversation, str_of(s.agent->role), str_of(s.agent->kind),
                         str_of(m->name), arena_strndup(&w->arena, spawn_id.p, spawn_id.n),
                         "superseded", &command, err);

@@ -191,6 +191,24 @@ def test_P22_a_process_that_was_never_reported_is_not_taken_for_stopped(s):
     eq(agent_of(s, c, "a")["view"], "unknown", "nobody saw it end")
 
 
+@manual()
+def test_P22_what_was_to_be_replaced_and_was_not_is_stopping(s):
+    """A restart that its machine never heard of: the old process is there, and has to go."""
+    m = Machine(s)
+    c = talk(s, "a", kind="worker")
+    task = give(s, c)
+    spawn = m.boot()
+    s.call("agent.restart", conversation=c, role="a")
+    m.client.call("machine.poll", **m.identity(), timeoutMs=0, alive=[spawn])
+    offline(s)                        # the answer was lost
+    s.call("task.cancel", task=task["task"], reason="enough")
+    (stop,) = m.register()
+    eq((stop["type"], stop["spawnId"]), ("stop-agent", spawn), "what the machine is told")
+    eq(agent_of(s, c)["view"], "stopping", "it is there")
+    m.stopped(spawn)
+    eq((agent_of(s, c)["view"], m.poll()), ("stopped", []), "gone")
+
+
 # ---- lists of what a machine has ----
 
 def offline(s):

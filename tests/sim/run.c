@@ -63,14 +63,6 @@ static void take_turn(struct sim *s, int64_t until_ms)
                              .arg = (uint32_t)sim_random(&s->random)});
 }
 
-static struct step server_step(struct sim *s, int verb)
-{
-    return (struct step){.at_ms = s->now_ms,
-                         .kind = ACTOR_SERVER,
-                         .verb = verb,
-                         .arg = (uint32_t)sim_random(&s->random)};
-}
-
 /* Everything has ended, or it is too late. Looked at now and then: it costs as much as a step. */
 static bool is_settled(struct sim *s)
 {
@@ -88,32 +80,52 @@ static bool is_settled(struct sim *s)
     return true;
 }
 
-static void generate(struct sim *s)
+/* Everybody's next turn. */
+static void deal(struct sim *s)
 {
-    uint64_t r = s->random;
     for (int kind = 0; kind < ACTOR_KINDS; kind++)
         for (int who = 0; who < actor_kinds[kind]->count(s); who++)
-            s->next_act_ms[kind][who] = sim_between(&r, 1, s->swarm.pace_ms);
+            s->next_act_ms[kind][who] = s->now_ms + sim_between(&s->random, 1, s->swarm.pace_ms);
+}
+
+/* What comes after `settle` follows from its number, in a replay too: if its steps were part of the
+ * scenario, one in which nobody acts any more would be the shortest that does not end. */
+static void converge(struct sim *s, uint32_t arg)
+{
+    s->record = NULL;
+    s->random = arg;
+    deal(s);
+    while (!s->has_failed && !is_settled(s))
+        take_turn(s, checker_settled_by_ms(s));
+}
+
+static void generate(struct sim *s)
+{
+    deal(s);
     while (s->steps < s->swarm.steps && !s->has_failed)
         take_turn(s, INT64_MAX);
     if (s->has_failed)
         return;
-    act(s, server_step(s, server_settle));
-    while (!s->has_failed && !is_settled(s))
-        take_turn(s, checker_settled_by_ms(s));
-    if (s->has_failed && s->record && s->now_ms >= checker_settled_by_ms(s))
-        script_add(s->record, server_step(s, server_done));
+    struct step settle = {.at_ms = s->now_ms,
+                          .kind = ACTOR_SERVER,
+                          .verb = server_settle,
+                          .arg = (uint32_t)sim_random(&s->random)};
+    act(s, settle);
+    converge(s, settle.arg);
 }
 
 static void replay(struct sim *s, const struct script *script)
 {
     for (size_t i = 0; i < script->count && !s->has_failed; i++) {
         sim_advance(s, MAX(script->steps[i].at_ms, s->now_ms));
-        if (!s->has_failed)
-            act(s, script->steps[i]);
+        if (s->has_failed)
+            return;
+        act(s, script->steps[i]);
+        if (s->is_settling) {
+            converge(s, script->steps[i].arg);
+            return;
+        }
     }
-    if (!s->has_failed && s->is_settling && s->is_done)
-        is_settled(s);
 }
 
 /* What the store held when it failed, for whoever wants to know. */

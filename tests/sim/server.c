@@ -122,13 +122,6 @@ static void settle(struct sim *s, int who, uint32_t arg)
     checker_settles(s);
 }
 
-/* The last step of a history that has come to its end. */
-static void done(struct sim *s, int who, uint32_t arg)
-{
-    (void)who, (void)arg;
-    s->is_done = true;
-}
-
 enum {
     V_CRASH,
     V_START,
@@ -140,15 +133,20 @@ enum {
     V_STALL,
     V_STEP,
     V_SETTLE,
-    V_DONE,
 };
-static const struct verb verbs[] = {
-    [V_CRASH] = {"crash", crash},    [V_START] = {"start", start},   [V_CUT] = {"cut", cut},
-    [V_FILL] = {"fill", fill},       [V_FAIL] = {"fail", fail_once}, [V_MEND] = {"mend", mend},
-    [V_NAP] = {"nap", nap},          [V_STALL] = {"stall", stall},   [V_STEP] = {"step", step},
-    [V_SETTLE] = {"settle", settle}, [V_DONE] = {"done", done},      {NULL, NULL}};
+static const struct verb verbs[] = {[V_CRASH] = {"crash", crash},
+                                    [V_START] = {"start", start},
+                                    [V_CUT] = {"cut", cut},
+                                    [V_FILL] = {"fill", fill},
+                                    [V_FAIL] = {"fail", fail_once},
+                                    [V_MEND] = {"mend", mend},
+                                    [V_NAP] = {"nap", nap},
+                                    [V_STALL] = {"stall", stall},
+                                    [V_STEP] = {"step", step},
+                                    [V_SETTLE] = {"settle", settle},
+                                    {NULL, NULL}};
 
-const int server_settle = V_SETTLE, server_done = V_DONE;
+const int server_settle = V_SETTLE;
 
 static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_ms)
 {

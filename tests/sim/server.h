@@ -1,4 +1,4 @@
 /* server.h: the verb that ends all faults, and the one that ends the history. */
 #pragma once
 
-extern const int server_settle, server_done;
+extern const int server_settle;

@@ -148,8 +148,7 @@ struct sim {
 
     struct fleet fleet;
     struct checker *checker;
-    bool traces; /* tell everything on stderr */
-    bool is_done;
+    bool traces;      /* tell everything on stderr */
     bool is_settling; /* no more faults; what is open must end */
 
     bool has_failed;
