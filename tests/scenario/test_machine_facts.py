@@ -2,7 +2,7 @@
 else's facts from being taken."""
 from crew import claim, give, join, poll, said, talk
 from fleet import edit_store, open_starts
-from reeve_test import Client, check, eq, main
+from reeve_test import check, eq, main
 from scripted_machine import CRASH, DEADLINE_MS, TTL_MS, Machine, agent_of, boot
 from watch_model import advance, manual
 
@@ -13,6 +13,14 @@ def running(s, *roles):
     c = talk(s, *roles, kind="worker")
     s.call("lifecycle.ensure", conversation=c)
     return m, c, boot(s, m, c)
+
+
+def told_to_start(s, **more):
+    """A machine that has a start in hand: (it, the conversation, the spawn id)."""
+    m = Machine(s, **more)
+    c = talk(s, "a", kind="worker")
+    s.call("agent.start", conversation=c, role="a")
+    return m, c, m.start_given()["spawnId"]
 
 
 def roles_to_start(s, c):
@@ -174,10 +182,8 @@ def test_P22_what_a_restart_replaces_is_not_taken_for_it(s):
 
 @manual()
 def test_P22_a_process_that_was_never_reported_is_not_taken_for_stopped(s):
-    m = Machine(s)
-    c = talk(s, "a", kind="worker")
-    s.call("agent.start", conversation=c, role="a")
-    its_own = Client(s.port, m.tokens[m.start_given()["spawnId"]])
+    m, c, spawn = told_to_start(s)
+    its_own = m.agent(spawn)
     its_own.call("participant.join", conversation=c, role="a", connectionId="x")
     for _ in range(3):                # it speaks; its machine does not say that it began
         advance(s, DEADLINE_MS // 3 + 1)
@@ -218,10 +224,7 @@ def offline(s):
 
 @manual()
 def test_P22_a_start_in_hand_is_neither_running_nor_told_again(s):
-    m = Machine(s)
-    c = talk(s, "a", kind="worker")
-    s.call("agent.start", conversation=c, role="a")
-    spawn = m.start_given()["spawnId"]
+    m, c, spawn = told_to_start(s)
     offline(s)
     eq(agent_of(s, c)["view"], "unknown", "its machine is away")
     eq(m.poll(alive=[spawn]), [], "it has been told already")
@@ -232,10 +235,7 @@ def test_P22_a_start_in_hand_is_neither_running_nor_told_again(s):
 
 @manual()
 def test_P22_a_start_in_hand_when_its_machine_registers_is_not_taken_for_begun(s):
-    m = Machine(s)
-    c = talk(s, "a", kind="worker")
-    s.call("agent.start", conversation=c, role="a")
-    spawn = m.start_given()["spawnId"]
+    m, c, spawn = told_to_start(s)
     m.client.call("machine.register", **m.identity(), hostname="host", bootId="boot",
                   kinds=m.kinds, processes=[{"spawnId": spawn, "state": "running"}])
     eq(agent_of(s, c)["view"], "starting", "without a number there is no process")
@@ -272,10 +272,8 @@ def test_lists_are_counted_by_instance_and_only_if_the_machine_counts(s):
 
 @manual()
 def test_P22_who_joins_while_its_machine_is_away_is_not_shown_as_running(s):
-    m = Machine(s, kinds=[{"name": "worker", "ready": "heartbeat"}])
-    c = talk(s, "a", kind="worker")
-    s.call("agent.start", conversation=c, role="a")
-    its_own = Client(s.port, m.tokens[m.start_given()["spawnId"]])
+    m, c, spawn = told_to_start(s, kinds=[{"name": "worker", "ready": "heartbeat"}])
+    its_own = m.agent(spawn)
     offline(s)
     its_own.call("participant.join", conversation=c, role="a", connectionId="x")
     advance(s, TTL_MS)                # and is not heard of any more
