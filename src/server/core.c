@@ -4,13 +4,11 @@
  * What a crash leaves behind is decided in run_tick() and after_commit(): before work_commit()
  * nothing has been told to anyone; after it everything that will be told is in the store.
  */
-#include "server/core.h"
+#include "server/core_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/fail_point.h"
 #include "base/log.h"
@@ -18,61 +16,11 @@
 #include "base/planted.h"
 #include "bell/bell.h"
 #include "domain/idempotency.h"
-#include "server/waits.h"
-#include "watch/pulse.h"
 
-enum { BACKUP_PAGES_PER_STEP = 64, TICK_RESULT_BYTES_MAX = 32 << 20 };
+enum { TICK_RESULT_BYTES_MAX = 32 << 20 };
 #define PRUNE_EVERY_MS 60000
 #define SIGN_OF_LIFE_MS 5000
 #define PAUSE_US 1000000
-
-/* A call that waits for something to be done; request == NULL: none. */
-struct parked {
-    struct rpc_request *request;
-    struct rpc_call *call;
-    uint64_t tick; /* in which it was parked */
-};
-
-/* A backup under way. */
-struct backup {
-    struct parked by;
-    struct store_backup *copy;
-    char *path;
-};
-
-/* clock.advance or clock.gap under way: ticks go from one due time to the next. */
-struct stepping {
-    struct parked by;
-    int64_t target_ms;
-    bool jumps; /* a gap: straight to the target */
-};
-
-struct core {
-    struct core_config config;
-    struct work work;
-    struct subscriptions *subscriptions;
-    struct rpc_host host;
-    struct ladder *ladder;
-    struct lifecycle *lifecycle;
-    struct waits *waits;
-    struct bell *bell;        /* rings those who wait */
-    struct outbox *wait_out;  /* where their answers go, while they are being looked at */
-    struct core_input *woken; /* those of them that this tick executes again */
-    bool is_waking;
-    struct pulse pulse;
-    struct pulse_finding found; /* by the pulse, not yet told */
-    int64_t refusing_since_ms;  /* the store takes no writes; 0: it does */
-    struct backup backup;
-    struct stepping stepping;
-    struct parked pass;            /* watchdog.runOnce */
-    bool gap_is_told, step_failed; /* in this tick */
-    int64_t paused_until_us;       /* after a failure, what is due waits a little; monotonic */
-    struct core_input *later, *later_last; /* requests that wait for room: pass_over() */
-    size_t result_bytes;                   /* of this tick */
-    bool wants_tick;                       /* some of `later` could run at once */
-    int64_t started_ms, pruned_ms;
-    struct core_stats stats;
-};
 
 struct core_input *core_input_new(enum core_input_kind kind, struct peer *p)
 {
@@ -92,73 +40,7 @@ struct core_input *core_input_free(struct core_input *in)
     return NULL;
 }
 
-/* ---- what methods ask of the server ---- */
-
-static void host_write_info(void *ctx, struct json_out *out)
-{
-    const struct core *c = ctx;
-    json_stringz(out, "name", "reeve");
-    json_stringz(out, "version", c->config.version);
-    json_stringz(out, "store", c->config.store_url);
-    json_stringz(out, "bell", "local");
-    json_stringz(out, "clock", c->config.clock->manual ? "manual" : "real");
-    json_time(out, "now", c->work.now_ms);
-    json_time(out, "startedAt", c->started_ms);
-    json_int(out, "uptimeMs", c->work.now_ms - c->started_ms);
-    json_int(out, "pid", getpid());
-    json_int(out, "lastEventId", c->work.last.event);
-    json_int(out, "lastConversation", c->work.last.conversation);
-    json_object(out, "limits");
-    json_int(out, "bodyBytesMax", option_get(c->config.options, net, body_bytes_max));
-    json_int(out, "jsonDepthMax", option_get(c->config.options, net, json_depth_max));
-    json_int(out, "headerBytesMax", option_get(c->config.options, net, header_bytes_max));
-    json_int(out, "connectionsMax", option_get(c->config.options, net, connections_max));
-    json_int(out, "batchMax", RPC_BATCH_MAX);
-    json_int(out, "subscriptionsPerConnectionMax", SUBSCRIPTIONS_PER_PEER_MAX);
-    json_end(out);
-}
-
-static void host_write_config(void *ctx, struct json_out *out)
-{
-    const struct core *c = ctx;
-    options_write(c->config.options, out, "options");
-}
-
-static struct parked park(const struct core *c, struct rpc_request *request, struct rpc_call *call)
-{
-    return (struct parked){request, call, c->stats.ticks};
-}
-
-static int refuse_second(struct err *err, const char *what)
-{
-    err_set(err, ERR_RATE_LIMITED, "%s is under way", what);
-    return err_int(err, "limit", 1);
-}
-
-static int host_begin_backup(void *ctx, struct rpc_request *request, struct rpc_call *call,
-                             struct str path, struct err *err)
-{
-    struct core *c = ctx;
-    if (c->backup.by.request)
-        return refuse_second(err, "a backup");
-    c->backup = (struct backup){.by = park(c, request, call), .path = mem_strndup(path.p, path.n)};
-    return 0; /* begins after the commit: core_idle() */
-}
-
-static int host_advance_clock(void *ctx, struct rpc_request *request, struct rpc_call *call,
-                              int64_t ms, bool is_gap, struct err *err)
-{
-    struct core *c = ctx;
-    if (!c->config.clock->manual)
-        return err_set(err, ERR_FORBIDDEN, "the clock is real; start with --clock=manual");
-    if (ms > CLOCK_MS_MAX - c->work.now_ms)
-        return params_refuse(err, "ms", "goes beyond the year 9999");
-    if (c->stepping.by.request)
-        return refuse_second(err, "a step of the clock");
-    c->stepping = (struct stepping){
-        .by = park(c, request, call), .target_ms = c->work.now_ms + ms, .jumps = is_gap && ms > 0};
-    return 0; /* the ticks that follow do it: tick_time() */
-}
+/* ---- those who wait ---- */
 
 static void host_wait(void *ctx, struct rpc_request *request, struct rpc_call *call, int64_t key)
 {
@@ -166,20 +48,6 @@ static void host_wait(void *ctx, struct rpc_request *request, struct rpc_call *c
     waits_add(c->waits, request, call, key);
 }
 
-static bool host_run_once(void *ctx, struct rpc_request *request, struct rpc_call *call,
-                          enum rule_id only)
-{
-    struct core *c = ctx;
-    if (c->pass.request || !ladder_begin_pass(c->ladder, only))
-        return false;
-    c->pass = park(c, request, call);
-    return true;
-}
-
-static void finish_parked(struct core *c, struct parked *p, int code, const struct err *err,
-                          struct outbox *out);
-
-static void execute_later(struct core *c, struct rpc_request *r);
 static void execute_at_once(struct core *c, struct rpc_request *r);
 
 static void wait_is_over(void *ctx, struct rpc_request *request, struct rpc_call *call, int code,
@@ -189,14 +57,14 @@ static void wait_is_over(void *ctx, struct rpc_request *request, struct rpc_call
     struct parked p = {request, call, 0};
     if (code < 0) {
         rpc_fail_all(request); /* what was executed in a tick that is lost, or never will be */
-        finish_parked(c, &p, code, err, c->wait_out);
+        core_finish_parked(c, &p, code, err, c->wait_out);
         return;
     }
     rpc_call_again(request, call);
     if (c->is_waking)
         execute_at_once(c, request);
     else
-        execute_later(c, request);
+        core_execute_later(c, request);
 }
 
 static void hear(void *ctx, int64_t key)
@@ -249,14 +117,8 @@ int core_new(const struct core_config *config, struct core **ret, struct err *er
     c->waits = waits_new(wait_is_over, c,
                          option_get(config->options, worker, watchdog_interval_seconds) * 1000000);
     c->subscriptions = subscriptions_new(&c->work);
-    c->host = (struct rpc_host){.ctx = c,
-                                .write_info = host_write_info,
-                                .write_config = host_write_config,
-                                .advance_clock = host_advance_clock,
-                                .begin_backup = host_begin_backup,
-                                .run_once = host_run_once,
-                                .wait = host_wait,
-                                .ladder = c->ladder};
+    c->host = parked_host(c);
+    c->host.wait = host_wait;
     if (config->tokens_changed)
         config->tokens_changed(config->ctx, config->store);
     *ret = c;
@@ -280,7 +142,7 @@ bool core_is_writable(const struct core *c)
 
 /* ---- requests ---- */
 
-static void reply(struct core *c, struct rpc_request *r, struct outbox *out)
+void core_reply(struct core *c, struct rpc_request *r, struct outbox *out)
 {
     atomic_fetch_sub(&r->peer->queued_bytes, r->reserved_bytes);
     r->reserved_bytes = 0;
@@ -329,7 +191,7 @@ static struct core_input *request_input(struct rpc_request *r)
     return in;
 }
 
-static void execute_later(struct core *c, struct rpc_request *r)
+void core_execute_later(struct core *c, struct rpc_request *r)
 {
     leave_for_later(c, request_input(r));
     c->wants_tick = true;
@@ -340,38 +202,6 @@ static void execute_at_once(struct core *c, struct rpc_request *r)
     struct core_input *in = request_input(r);
     in->next = c->woken;
     c->woken = in;
-}
-
-static struct json_out begin_result(const struct parked *p)
-{
-    struct json_out j = JSON_OUT(&p->call->result);
-    buf_clear(&p->call->result);
-    json_object(&j, NULL);
-    return j;
-}
-
-/* The call is done: answers its request, or goes on with the calls behind it in the batch. */
-static void finish_parked(struct core *c, struct parked *p, int code, const struct err *err,
-                          struct outbox *out)
-{
-    struct rpc_request *r = p->request;
-    if (!r)
-        return;
-    rpc_call_done(r, p->call, code, err);
-    *p = (struct parked){0};
-    if (rpc_has_more(r)) {
-        execute_later(c, r);
-        return;
-    }
-    reply(c, r, out);
-    rpc_request_free(r);
-}
-
-/* The calls before a parked one in its batch are committed: nothing that comes can fail them. */
-static void keep_executed(const struct parked *p)
-{
-    if (p->request)
-        p->request->kept = (size_t)(p->call - p->request->calls);
 }
 
 /* ---- what is due ---- */
@@ -406,43 +236,6 @@ static void log_finding(struct core *c)
                  (long long)c->found.wall_step_ms);
     c->found = (struct pulse_finding){0};
     c->refusing_since_ms = 0;
-}
-
-/* Is there nothing left to do at this time? */
-static bool is_quiet(const struct core *c)
-{
-    int64_t now_ms = c->work.now_ms;
-    return !ladder_is_in_pass(c->ladder) && ladder_next_ms(c->ladder) > now_ms &&
-           lifecycle_next_ms(c->lifecycle) > now_ms;
-}
-
-static void finish_stepping(struct core *c, struct outbox *out)
-{
-    struct stepping *s = &c->stepping;
-    if (!s->by.request)
-        return;
-    if (c->work.now_ms == s->target_ms)
-        s->jumps = false;
-    if (c->work.now_ms < s->target_ms || !is_quiet(c))
-        return;
-    struct json_out j = begin_result(&s->by);
-    json_time(&j, "now", c->work.now_ms);
-    json_end(&j);
-    finish_parked(c, &s->by, 0, NULL, out);
-    c->stepping = (struct stepping){0};
-}
-
-static void finish_pass(struct core *c, struct outbox *out)
-{
-    struct err err = ERR_INIT;
-    if (c->step_failed)
-        finish_parked(c, &c->pass, err_set(&err, ERR_UNAVAILABLE, "the pass failed"), &err, out);
-    if (!c->pass.request || ladder_is_in_pass(c->ladder))
-        return;
-    struct json_out j = begin_result(&c->pass);
-    method_write_pass(&j, ladder_last_pass(c->ladder), false);
-    json_end(&j);
-    finish_parked(c, &c->pass, 0, NULL, out);
 }
 
 /* What the net thread has seen is so, whatever becomes of the tick. */
@@ -517,9 +310,7 @@ static void after_commit(struct core *c, struct core_input *inputs, struct outbo
 {
     fail_point(FAIL_AFTER_COMMIT);
     note_events(c);
-    keep_executed(&c->backup.by);
-    keep_executed(&c->pass);
-    keep_executed(&c->stepping.by);
+    parked_committed(c);
     if (c->gap_is_told)
         log_finding(c);
     lifecycle_committed(c->lifecycle);
@@ -528,20 +319,12 @@ static void after_commit(struct core *c, struct core_input *inputs, struct outbo
         c->config.tokens_changed(c->config.ctx, c->config.store);
     for (struct core_input *in = inputs; in; in = in->next)
         if (in->request)
-            reply(c, in->request, out);
+            core_reply(c, in->request, out);
     outbox_append(out, streams);
     subscriptions_publish(c->subscriptions, out);
     c->wait_out = out;
     ring(c);
-    finish_pass(c, out);
-    finish_stepping(c, out);
-}
-
-/* The calls before a parked one in its batch, if they were executed in the tick that was lost. */
-static void fail_executed(const struct core *c, const struct parked *p)
-{
-    if (p->request && p->tick == c->stats.ticks)
-        rpc_fail_all(p->request);
+    parked_finish(c, out);
 }
 
 /* Nothing of this tick happened. */
@@ -559,12 +342,7 @@ static void after_failure(struct core *c, struct core_input *inputs, const struc
     pause_what_is_due(c);
     struct err unavailable = ERR_INIT;
     int code = err_set(&unavailable, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
-    fail_executed(c, &c->backup.by);
-    fail_executed(c, &c->pass);
-    fail_executed(c, &c->stepping.by);
-    finish_parked(c, &c->pass, code, &unavailable, out);
-    finish_parked(c, &c->stepping.by, code, &unavailable, out);
-    c->stepping = (struct stepping){0};
+    parked_lost(c, code, &unavailable, out);
     c->wait_out = out;
     waits_lost(c->waits, &unavailable);
     for (struct core_input *in = inputs; in; in = in->next) {
@@ -574,7 +352,7 @@ static void after_failure(struct core *c, struct core_input *inputs, const struc
         if (!in->request)
             continue;
         rpc_fail_all(in->request);
-        reply(c, in->request, out);
+        core_reply(c, in->request, out);
     }
 }
 
@@ -876,53 +654,6 @@ void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
 
 /* ---- what is not urgent ---- */
 
-static int64_t file_bytes(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
-}
-
-static void finish_backup(struct core *c, int code, const struct err *err, struct outbox *out)
-{
-    struct backup b = c->backup;
-    c->backup = (struct backup){0};
-    store_backup_free(b.copy);
-    if (code == 0) {
-        struct json_out j = begin_result(&b.by);
-        json_stringz(&j, "path", b.path);
-        json_int(&j, "bytes", file_bytes(b.path));
-        json_end(&j);
-    }
-    finish_parked(c, &b.by, code, err, out);
-    free(b.path);
-}
-
-/* A file that cannot be made is the caller's to know and to mend. */
-static int begin_copy(struct core *c, struct err *err)
-{
-    int r = store_backup_begin(c->config.store, c->backup.path, &c->backup.copy, err);
-    if (r != -ERR_IO && r != -ERR_INVALID_PARAMS)
-        return r;
-    struct err why = *err;
-    return params_refuse(err, "path", why.message);
-}
-
-static bool step_backup(struct core *c, struct outbox *out)
-{
-    struct err err = ERR_INIT;
-    if (!c->backup.by.request)
-        return false;
-    int r = STORE_ROW;
-    if (!c->backup.copy)
-        r = begin_copy(c, &err);
-    if (r >= 0)
-        r = store_backup_step(c->backup.copy, BACKUP_PAGES_PER_STEP, &err);
-    if (r == STORE_ROW)
-        return true;
-    finish_backup(c, r, &err, out);
-    return false;
-}
-
 /* What comes from now on until the next start is a gap. If there is one already that could not be
  * told, it began after the time that is stored, and goes on. */
 static void store_last_moment(struct core *c)
@@ -943,16 +674,13 @@ void core_stop(struct core *c, struct outbox *out)
 {
     struct err err = ERR_INIT;
     int code = err_set(&err, ERR_UNAVAILABLE, "the server is shutting down");
-    if (c->backup.by.request)
-        finish_backup(c, code, &err, out);
-    finish_parked(c, &c->pass, code, &err, out);
-    finish_parked(c, &c->stepping.by, code, &err, out);
+    parked_stop(c, code, &err, out);
     c->wait_out = out;
     waits_stop(c->waits, &err);
     struct core_input *waiting = with_later(c, NULL);
     for (struct core_input *in = waiting; in; in = in->next) {
         rpc_fail_all(in->request);
-        reply(c, in->request, out);
+        core_reply(c, in->request, out);
     }
     release_inputs(waiting);
     store_last_moment(c);
@@ -965,18 +693,14 @@ bool core_idle(struct core *c, struct outbox *out)
     bool more = subscriptions_pump(c->subscriptions, out);
     c->wait_out = out;
     waits_time_out(c->waits, clock_mono_us());
-    return step_backup(c, out) || more || c->wants_tick;
+    return parked_step_backup(c, out) || more || c->wants_tick;
 }
 
 struct core *core_free(struct core *c)
 {
     if (!c)
         return NULL;
-    store_backup_free(c->backup.copy);
-    rpc_request_free(c->backup.by.request);
-    rpc_request_free(c->pass.request);
-    rpc_request_free(c->stepping.by.request);
-    free(c->backup.path);
+    parked_release(c);
     release_inputs(with_later(c, NULL));
     subscriptions_free(c->subscriptions);
     waits_free(c->waits);
