@@ -662,8 +662,8 @@ void checker_tick_ends(struct sim *s)
 /* A poll that is not answered in its tick was parked: to ask is a sign of life. */
 static void note_parked(struct sim *s)
 {
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++) {
-        const struct ask *a = s->asks[i];
+    for (size_t i = 0; i < s->open_count; i++) {
+        const struct ask *a = sim_open(s, i);
         if (is_inventory(a) && a->taken_in == s->ticks)
             note_poll(s, a);
         if (a->state != ASK_TAKEN || a->taken_in != s->ticks || s->checker->commit_failed)

@@ -270,9 +270,9 @@ static bool is_parked(const struct sim *s, const struct ask *a)
 void inbox_at_rest(struct sim *s)
 {
     look_at_open_messages(s);
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++)
-        if (is_parked(s, s->asks[i]))
-            p11_who_waits_finds_it(s, s->asks[i]);
+    for (size_t i = 0; i < s->open_count; i++)
+        if (is_parked(s, sim_open(s, i)))
+            p11_who_waits_finds_it(s, sim_open(s, i));
 }
 
 /* ---- all of them ---- */

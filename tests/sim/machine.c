@@ -312,10 +312,10 @@ static void crash(struct sim *s, int who, uint32_t arg)
     h->instance++; /* answers to it reach nobody */
     h->order_count = 0;
     h->call = 0;
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++) /* no old one outlives it */
-        if (s->asks[i]->method == ASK_REGISTER && s->asks[i]->who == who &&
-            s->asks[i]->state == ASK_ON_ITS_WAY)
-            s->asks[i]->state = ASK_LOST;
+    for (size_t i = 0; i < s->open_count; i++) /* no old one outlives it */
+        if (sim_open(s, i)->method == ASK_REGISTER && sim_open(s, i)->who == who &&
+            sim_open(s, i)->state == ASK_ON_ITS_WAY)
+            sim_open(s, i)->state = ASK_LOST;
     sim_close_peer(s, ACTOR_MACHINE, who);
 }
 

@@ -114,9 +114,9 @@ static void settle(struct sim *s, int who, uint32_t arg)
     for (int i = 0; i < s->swarm.processes; i++) /* its machine can end it, and nobody else */
         maybe_hang(s, worker_process(s, i), &r);
     s->is_settling = true;
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++)
-        if (s->asks[i]->state == ASK_ON_ITS_WAY) /* no new work from before */
-            s->asks[i]->state = ASK_LOST;
+    for (size_t i = 0; i < s->open_count; i++)
+        if (sim_open(s, i)->state == ASK_ON_ITS_WAY) /* no new work from before */
+            sim_open(s, i)->state = ASK_LOST;
     sim_start_server(s);
     sim_pump(s);
     checker_settles(s);

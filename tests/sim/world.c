@@ -214,9 +214,9 @@ void sim_drop_connections(struct sim *s)
     for (int kind = 0; kind < ACTOR_KINDS; kind++)
         for (int who = 0; who < SIM_ACTORS_MAX; who++)
             s->peers[kind][who] = peer_unref(s->peers[kind][who]);
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++)
-        if (s->asks[i] && s->asks[i]->state == ASK_TAKEN)
-            s->asks[i]->state = ASK_LOST;
+    for (size_t i = 0; i < s->open_count; i++)
+        if (sim_open(s, i)->state == ASK_TAKEN)
+            sim_open(s, i)->state = ASK_LOST;
     for (int i = 0; i < s->swarm.clients; i++)
         s->fleet.clients[i].is_subscribed = false;
 }
@@ -266,6 +266,8 @@ static struct ask *add_ask(struct sim *s, struct ask value)
     struct ask *a = mem_alloc(sizeof *a);
     *a = value;
     s->asks = mem_grow(s->asks, &s->ask_room, s->ask_count + 1, sizeof *s->asks);
+    s->open = mem_grow(s->open, &s->open_room, s->open_count + 1, sizeof *s->open);
+    s->open[s->open_count++] = s->ask_count;
     a->id = (int64_t)s->ask_count;
     s->asks[s->ask_count++] = a;
     return a;
@@ -455,39 +457,43 @@ static struct core_input *input_of(struct sim *s, struct ask *a)
     return in;
 }
 
+static void forget_closed(struct sim *s)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < s->open_count; i++)
+        if (sim_open(s, i)->state == ASK_ON_ITS_WAY || sim_open(s, i)->state == ASK_TAKEN)
+            s->open[kept++] = s->open[i];
+    s->open_count = kept;
+}
+
 /* What has arrived by now, in the order it was sent unless it was held up. */
 static struct core_input *arrivals(struct sim *s)
 {
     struct core_input *first = s->closed, **last = &first;
-    bool is_leading = true;
     s->closed = NULL;
     while (*last)
         last = &(*last)->next;
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++) {
-        struct ask *a = s->asks[i];
-        if (a && a->state == ASK_ON_ITS_WAY && a->at_ms <= s->now_ms) {
-            if (a->has_token && !auth_check(s->auth, a->token, &a->grant)) {
-                refuse(s, a);
-            } else {
-                *last = input_of(s, a);
-                last = &(*last)->next;
-            }
+    for (size_t i = 0; i < s->open_count; i++) {
+        struct ask *a = sim_open(s, i);
+        if (a->state != ASK_ON_ITS_WAY || a->at_ms > s->now_ms)
+            continue;
+        if (a->has_token && !auth_check(s->auth, a->token, &a->grant)) {
+            refuse(s, a);
+        } else {
+            *last = input_of(s, a);
+            last = &(*last)->next;
         }
-        is_leading = is_leading && (!a || a->state == ASK_LOST || a->state == ASK_ANSWERED);
-        if (is_leading)
-            s->first_on_its_way = i + 1;
     }
+    forget_closed(s);
     return first;
 }
 
 /* Nobody is there to take what arrives. */
 static void lose_arrivals(struct sim *s)
 {
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++) {
-        struct ask *a = s->asks[i];
-        if (a && a->state == ASK_ON_ITS_WAY && a->at_ms <= s->now_ms)
-            a->state = ASK_LOST;
-    }
+    for (size_t i = 0; i < s->open_count; i++)
+        if (sim_open(s, i)->state == ASK_ON_ITS_WAY && sim_open(s, i)->at_ms <= s->now_ms)
+            sim_open(s, i)->state = ASK_LOST;
 }
 
 static void take_messages(struct sim *s)
@@ -544,9 +550,9 @@ static bool is_awake(const struct sim *s)
 static int64_t next_arrival_ms(const struct sim *s)
 {
     int64_t next_ms = INT64_MAX;
-    for (size_t i = s->first_on_its_way; i < s->ask_count; i++)
-        if (s->asks[i] && s->asks[i]->state == ASK_ON_ITS_WAY)
-            next_ms = MIN(next_ms, s->asks[i]->at_ms);
+    for (size_t i = 0; i < s->open_count; i++)
+        if (sim_open(s, i)->state == ASK_ON_ITS_WAY)
+            next_ms = MIN(next_ms, sim_open(s, i)->at_ms);
     for (size_t i = 0; i < s->letter_count; i++)
         next_ms = MIN(next_ms, s->letters[i].at_ms);
     return MIN(next_ms, bell_next_ms(s));
@@ -702,6 +708,7 @@ struct sim *sim_free(struct sim *s)
     for (int i = 0; i < SIM_MACHINES_MAX; i++)
         free(s->fleet.hosts[i].known);
     free(s->asks);
+    free(s->open);
     free(s->letters);
     free(s->rings.list);
     fault_vfs_free(s->disk);

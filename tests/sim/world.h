@@ -139,7 +139,8 @@ struct sim {
 
     struct ask **asks; /* by id; [0] is none */
     size_t ask_count, ask_room;
-    size_t first_on_its_way;
+    size_t *open; /* those that are on their way or taken, and some that are done with */
+    size_t open_count, open_room;
     struct letter *letters;
     size_t letter_count, letter_room;
     struct late_rings rings;
@@ -156,6 +157,11 @@ struct sim {
     uint64_t hash;
     int64_t steps;
 };
+
+static inline struct ask *sim_open(const struct sim *s, size_t i)
+{
+    return s->asks[s->open[i]];
+}
 
 /* What all histories share; sim_new() does it if nobody has. */
 void sim_prepare(void);
