@@ -482,6 +482,9 @@ static int note_never_began(struct work *w, struct agent *a, struct err *err)
     int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
     if (r < 0 || starts.open) /* it is told again */
         return r;
+    r = take_back(w, a, arena_str(&w->arena, str_of(a->spawn_id)), err); /* it may have spoken */
+    if (r < 0)
+        return r;
     agent_edit(w, a);
     a->process = PROCESS_NONE;
     a->spawn_id[0] = '\0';

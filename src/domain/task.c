@@ -669,12 +669,28 @@ int tasks_cancel_of(struct work *w, const struct agent *a, enum stop_reason reas
     return each_open(w, a->conversation, cancel_of, (int64_t)(intptr_t)&of, err);
 }
 
+int task_hold(struct work *w, const struct task *t, struct task_move *m, struct err *err)
+{
+    struct agent *a;
+    bool may_live = false;
+    int r = agent_get(w, t->conversation, str_of(t->role), &a, err);
+    if (r == 0)
+        r = process_may_live(w, t->claimed_spawn, &may_live, err);
+    if (r < 0 || !may_live)
+        return r;
+    m->held = a->process == PROCESS_UNKNOWN ? HELD_MACHINE : HELD_PROCESS;
+    m->held_spawn = arena_str(&w->arena, str_of(t->claimed_spawn));
+    return 0;
+}
+
 static int block_one(struct work *w, struct task *t, int64_t arg, struct err *err)
 {
+    struct task_move m = TASK_MOVE(TRIGGER_BLOCK);
     (void)arg;
     if (t->status != TASK_ACKNOWLEDGED && t->status != TASK_IN_PROGRESS)
         return 0;
-    return task_move(w, t, &TASK_MOVE(TRIGGER_BLOCK), err);
+    int r = task_hold(w, t, &m, err);
+    return r < 0 ? r : task_move(w, t, &m, err);
 }
 
 int tasks_block(struct work *w, int64_t conversation, struct err *err)

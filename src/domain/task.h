@@ -168,6 +168,9 @@ struct task_move {
 #define TASK_MOVE(of) \
     ((struct task_move){.trigger = (of), .stop_reason = STOP_REASON_NONE, .held = HELD_NOT})
 int task_move(struct work *w, struct task *t, const struct task_move *m, struct err *err);
+/* While the process that has it may live, work that is taken back is not handed to another (P21).
+ */
+int task_hold(struct work *w, const struct task *t, struct task_move *m, struct err *err);
 /* Writes the row of a task that was edited otherwise, with its time to look. */
 int task_store(struct work *w, struct task *t, struct err *err);
 

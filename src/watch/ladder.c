@@ -160,28 +160,14 @@ static struct str evidence(struct work *w, const struct task *t, enum rule_id ru
         STR_ARG(calls));
 }
 
-/* While its old process may live, work is not handed to another (P21). */
-static int hold_of(struct work *w, const struct task *t, enum task_held *ret, struct err *err)
-{
-    struct agent *a;
-    bool may_live = false;
-    int r = agent_get(w, t->conversation, str_of(t->role), &a, err);
-    if (r == 0)
-        r = process_may_live(w, t->claimed_spawn, &may_live, err);
-    *ret = !may_live ? HELD_NOT : a->process == PROCESS_UNKNOWN ? HELD_MACHINE : HELD_PROCESS;
-    return r;
-}
-
 static int move_task(struct work *w, struct task *t, enum task_trigger trigger,
                      enum stop_reason stop_reason, enum rule_id rule, struct err *err)
 {
     struct task_move m = TASK_MOVE(trigger);
     m.stop_reason = stop_reason;
-    int r = hold_of(w, t, &m.held, err);
+    int r = task_hold(w, t, &m, err);
     if (r < 0)
         return r;
-    if (m.held != HELD_NOT)
-        m.held_spawn = arena_str(&w->arena, str_of(t->claimed_spawn));
     m.rule = rule_name(rule);
     m.evidence = evidence(w, t, rule);
     return task_move(w, t, &m, err);

@@ -3,7 +3,7 @@ else's facts from being taken."""
 from crew import claim, give, join, poll, said, talk
 from fleet import edit_store, open_starts
 from reeve_test import check, eq, main
-from scripted_machine import CRASH, DEADLINE_MS, TTL_MS, Machine, agent_of, boot
+from scripted_machine import CRASH, DEADLINE_MS, TTL_MS, Machine, agent_of, boot, work
 from watch_model import advance, manual
 
 
@@ -195,6 +195,36 @@ def test_P22_a_process_that_was_never_reported_is_not_taken_for_stopped(s):
     advance(s, TTL_MS)                # the machine is offline, and then the process is silent too
     s.call("agent.start", conversation=c, role="a")
     eq(agent_of(s, c, "a")["view"], "unknown", "nobody saw it end")
+
+
+@manual()
+def test_P21_work_of_a_blocked_conversation_is_held_until_its_process_is_dead(s):
+    m = Machine(s)
+    c = talk(s, "a", kind="worker", runtime_controls={"session_wall_clock_seconds": 20})
+    give(s, c)
+    spawn = m.boot()
+    work(s, m, c, spawn)
+    advance(s, 20_001)                # before the lease of its worker is over
+    s.call("conversation.resume", conversation=c)
+    join(s, c, connection="newcomer")
+    s.refused("PRECONDITION_FAILED", "task.claim", conversation=c, role="a", connectionId="newcomer")
+    m.stopped(spawn)
+    eq(claim(s, c, connection="newcomer")["epoch"], 2, "proven dead")
+
+
+@manual()
+def test_P21_a_process_that_spoke_and_is_not_there_holds_nothing(s):
+    """It joined and took work before its machine said that it began; then the machine lost it."""
+    m, c, spawn = told_to_start(s)
+    give(s, c)
+    its_own = m.agent(spawn)
+    join(its_own, c, connection="x")
+    claim(its_own, c, connection="x")
+    offline(s)
+    again = Machine(s)                # after a boot
+    eq(agent_of(s, c)["view"], "starting", "it is started anew")
+    (given,) = again.registered
+    work(s, again, c, again.spawn(given))
 
 
 @manual()
