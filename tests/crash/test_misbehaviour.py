@@ -25,10 +25,11 @@ AGENTS = int(os.environ.get("REEVE_AGENTS", "0"))
 SEED = int(os.environ.get("REEVE_SEED", "1"))
 AT_ONCE = 12
 LOG_BYTES = 1 << 20
-LIMITS = ("pmo.active_reap_seconds=2", "pmo.dispatched_retry_seconds=2",
-          "pmo.dispatched_timeout_seconds=8", "liveness.max_attempts=2",
+SLOW = int(os.environ.get("TAP_SLOW", "1"))  # with a sanitizer a start takes longer
+LIMITS = (f"pmo.active_reap_seconds={2 * SLOW}", f"pmo.dispatched_retry_seconds={2 * SLOW}",
+          f"pmo.dispatched_timeout_seconds={8 * SLOW}", "liveness.max_attempts=2",
           "restart.backoff_first_ms=1", "restart.backoff_max_ms=10", "restart.burst=3",
-          "restart.command_deadline_seconds=2")
+          f"restart.command_deadline_seconds={2 * SLOW}")
 
 # ---- the agents ----
 
