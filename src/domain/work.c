@@ -286,6 +286,8 @@ static int write_and_commit(struct work *w, struct err *err)
 {
     if (!store_in_transaction(w->store)) /* the store gave it up under a request: full disk */
         return err_set(err, ERR_UNAVAILABLE, "%s", err_text(ERR_UNAVAILABLE));
+    if (w->has_written && w->is_read_only)
+        return err_set(err, ERR_UNAVAILABLE, "a gap has to be told first");
     if (w->has_written) {
         int r = note_tick(w, err);
         if (r < 0)

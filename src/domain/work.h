@@ -64,8 +64,9 @@ struct work {
     int64_t previous_tick_ms;  /* of the last server that ran on this store; 0: none */
     int64_t written_ms;        /* the last tick that is stored */
     struct log_index *log_index;
-    size_t tail_max; /* LOG_TAIL_MAX, unless a test wants it short */
-    int64_t request; /* counts up for ever: tells which request edited an object */
+    size_t tail_max;   /* LOG_TAIL_MAX, unless a test wants it short */
+    int64_t request;   /* counts up for ever: tells which request edited an object */
+    bool is_read_only; /* what this tick writes is refused */
     /* private: head.c, agent.c, task.c */
     size_t evict_at, evict_agent_at, evict_task_at;
     /* private: work.c */

@@ -597,6 +597,7 @@ static int run_tick(struct core *c, struct core_input **inputs, bool with_what_i
     if (r < 0)
         return r;
     c->step_failed = c->gap_is_told = false;
+    c->work.is_read_only = !with_what_is_due && c->found.is_gap;
     if (with_what_is_due) {
         c->gap_is_told = tell_gap(c, before_ms);
         run_lifecycle(c); /* first: who has been told of an end finds its agents stopped */
@@ -637,7 +638,8 @@ static void tick(struct core *c, struct core_input *inputs, bool with_what_is_du
 /*
  * Reads go on while the disk is full. What has to be written now and then is not written in a tick
  * that only reads; and once it is known that the store takes no writes, what is due is tried in a
- * tick of its own, which fails alone.
+ * tick of its own, which fails alone. A gap that nobody was told of yet is due at once: what is
+ * written before it would be the end of a time that was watched.
  */
 void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
 {
@@ -645,8 +647,10 @@ void core_tick(struct core *c, struct core_input *inputs, struct outbox *out)
     bool has_inputs = inputs != NULL, is_due = core_wants_tick(c),
          is_apart = has_inputs && !store_is_writable(c->config.store);
     c->wants_tick = false;
-    if (is_apart && is_due)
+    if (is_apart && (is_due || c->found.is_gap)) {
         tick(c, NULL, true, out);
+        is_apart = !store_is_writable(c->config.store);
+    }
     tick(c, inputs, !is_apart, out);
     if (has_inputs && !is_paused(c) && chores_are_due(c))
         tick(c, NULL, true, out);

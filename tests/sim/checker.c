@@ -725,6 +725,7 @@ static void compare_logs(struct sim *s)
 static void add_truth(struct checker *c, int64_t from_ms, int64_t to_ms)
 {
     struct gaps *g = &c->truth;
+    c->gap_events = c->event_count;
     if (g->count)
         from_ms = MAX(from_ms, g->list[g->count - 1].to_ms);
     if (from_ms < to_ms)

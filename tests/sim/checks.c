@@ -43,7 +43,8 @@ void read_gaps(struct sim *s)
         gaps_add(g, look_int(q, 0), look_int(q, 1));
 }
 
-/* Every time in which it did not watch is on record. */
+/* Every time in which it did not watch is on record: with the first thing that is written, and a
+ * second after it at the latest. */
 static void p16_gaps_are_on_record(struct sim *s)
 {
     const struct gaps *truth = &s->checker->truth, *told = &s->checker->recorded;
@@ -52,6 +53,8 @@ static void p16_gaps_are_on_record(struct sim *s)
         return;
     struct gap t = truth->list[truth->count - 1]; /* those before it were looked at */
     int64_t to_ms = MIN(t.to_ms, now_ms), covered_ms = 0;
+    if (s->checker->event_count == s->checker->gap_events && now_ms <= to_ms + LATE_MS)
+        return;
     for (size_t i = 0; i < told->count; i++)
         covered_ms += overlap_ms(told->list[i], t.from_ms, to_ms);
     if (covered_ms < to_ms - t.from_ms)
@@ -382,16 +385,18 @@ void checker_look_at_all(struct sim *s)
 static bool is_excused(const struct sim *s)
 {
     return s->disk_is_bad || !core_is_writable(s->core) ||
-           sim_server_ms(s) <= s->checker->refused_until_ms + 2 * LATE_MS;
+           sim_server_ms(s) <= due_ms(s->checker, s->checker->refused_until_ms, 2 * LATE_MS);
 }
 
 void checker_at_rest(struct sim *s)
 {
     struct checker *c = s->checker;
-    if (is_excused(s) || llabs(sim_server_ms(s) - c->rested_ms) < REST_EVERY_MS)
+    if (llabs(sim_server_ms(s) - c->rested_ms) < REST_EVERY_MS)
+        return;
+    read_gaps(s);
+    if (is_excused(s))
         return;
     c->rested_ms = sim_server_ms(s);
-    read_gaps(s);
     p16_gaps_are_on_record(s);
     p2_leases_run_out(s);
     look_at_open_tasks(s);

@@ -104,14 +104,16 @@ static void generate(struct sim *s)
     deal(s);
     while (s->steps < s->swarm.steps && !s->has_failed)
         take_turn(s, INT64_MAX);
+    struct step last = {.at_ms = s->now_ms,
+                        .kind = ACTOR_SERVER,
+                        .verb = s->has_failed ? server_wait : server_settle,
+                        .arg = (uint32_t)sim_random(&s->random)};
+    if (s->has_failed && s->record) /* it may be that all it takes is time */
+        script_add(s->record, last);
     if (s->has_failed)
         return;
-    struct step settle = {.at_ms = s->now_ms,
-                          .kind = ACTOR_SERVER,
-                          .verb = server_settle,
-                          .arg = (uint32_t)sim_random(&s->random)};
-    act(s, settle);
-    converge(s, settle.arg);
+    act(s, last);
+    converge(s, last.arg);
 }
 
 static void replay(struct sim *s, const struct script *script)

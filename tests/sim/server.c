@@ -122,6 +122,11 @@ static void settle(struct sim *s, int who, uint32_t arg)
     checker_settles(s);
 }
 
+static void wait_till_then(struct sim *s, int who, uint32_t arg)
+{
+    (void)s, (void)who, (void)arg;
+}
+
 enum {
     V_CRASH,
     V_START,
@@ -133,20 +138,15 @@ enum {
     V_STALL,
     V_STEP,
     V_SETTLE,
+    V_WAIT,
 };
-static const struct verb verbs[] = {[V_CRASH] = {"crash", crash},
-                                    [V_START] = {"start", start},
-                                    [V_CUT] = {"cut", cut},
-                                    [V_FILL] = {"fill", fill},
-                                    [V_FAIL] = {"fail", fail_once},
-                                    [V_MEND] = {"mend", mend},
-                                    [V_NAP] = {"nap", nap},
-                                    [V_STALL] = {"stall", stall},
-                                    [V_STEP] = {"step", step},
-                                    [V_SETTLE] = {"settle", settle},
-                                    {NULL, NULL}};
+static const struct verb verbs[] = {
+    [V_CRASH] = {"crash", crash},    [V_START] = {"start", start},        [V_CUT] = {"cut", cut},
+    [V_FILL] = {"fill", fill},       [V_FAIL] = {"fail", fail_once},      [V_MEND] = {"mend", mend},
+    [V_NAP] = {"nap", nap},          [V_STALL] = {"stall", stall},        [V_STEP] = {"step", step},
+    [V_SETTLE] = {"settle", settle}, [V_WAIT] = {"wait", wait_till_then}, {NULL, NULL}};
 
-const int server_settle = V_SETTLE;
+const int server_settle = V_SETTLE, server_wait = V_WAIT;
 
 static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_ms)
 {

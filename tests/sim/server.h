@@ -1,4 +1,4 @@
-/* server.h: the verb that ends all faults, and the one that ends the history. */
+/* server.h: the verb that ends all faults, and one that does nothing. */
 #pragma once
 
-extern const int server_settle;
+extern const int server_settle, server_wait;
