@@ -366,6 +366,15 @@ static int append_not_confirmed(struct work *w, const struct agent *a, int64_t c
     return agent_note_rule(w, a, RULE_COMMAND_EXPIRED, saw, err);
 }
 
+/* One of an agent's processes, whether it is the current one or not. An open order is enough. */
+static int stop_spawn(struct work *w, const struct agent *a, struct str machine,
+                      const char *spawn_id, const char *reason, struct err *err)
+{
+    int64_t command;
+    return command_stop(w, a->conversation, str_of(a->role), str_of(a->kind), machine, spawn_id,
+                        reason, &command, err);
+}
+
 /* A start that nobody confirmed: a failure, and perhaps a process; the next one is a restart. A
  * stop is sent again until the process is seen to end. */
 int command_expire(struct work *w, int64_t command, struct err *err)
@@ -399,8 +408,7 @@ int command_expire(struct work *w, int64_t command, struct err *err)
     a->process = PROCESS_NONE;
     r = agent_note_failure(w, a, err);
     if (r == 0 && a->breaker_is_open && spawn_id.n) /* no next start will replace it */
-        r = command_stop(w, conversation, role, str_of(a->kind), machine, spawn_id.p,
-                         "breaker_open", &command, err);
+        r = stop_spawn(w, a, machine, spawn_id.p, "breaker_open", err);
     if (r == 0)
         r = agent_store(w, a, "command.expired", err);
     return r < 0 ? r : agent_bring_up(w, a, "command.expired", err);
@@ -482,7 +490,8 @@ static int note_never_began(struct work *w, struct agent *a, struct err *err)
     int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
     if (r < 0 || starts.open) /* it is told again */
         return r;
-    r = take_back(w, a, arena_str(&w->arena, str_of(a->spawn_id)), err); /* it may have spoken */
+    if (a->spawn_id[0]) /* it may have spoken; who has no process of ours keeps what is his */
+        r = take_back(w, a, arena_str(&w->arena, str_of(a->spawn_id)), err);
     if (r < 0)
         return r;
     agent_edit(w, a);
@@ -494,9 +503,7 @@ static int note_never_began(struct work *w, struct agent *a, struct err *err)
 /* It was told to end, and the order was given up when its machine went away; or it still stands. */
 static int stop_again(struct work *w, const struct agent *a, struct err *err)
 {
-    int64_t command;
-    return command_stop(w, a->conversation, str_of(a->role), str_of(a->kind), str_of(a->machine),
-                        a->spawn_id, "not_wanted", &command, err);
+    return stop_spawn(w, a, str_of(a->machine), a->spawn_id, "not_wanted", err);
 }
 
 /* Known here; does the machine have it? */
@@ -544,7 +551,6 @@ static int stop_unwanted(struct work *w, const struct machine *m, struct str spa
 {
     struct spawn s;
     bool may_run;
-    int64_t command;
     int r = find_spawn(w, m, spawn_id, &s, err);
     if (r == -ERR_NOT_FOUND)
         return 0; /* none of ours: the machine looks after what it started for others */
@@ -557,9 +563,8 @@ static int stop_unwanted(struct work *w, const struct machine *m, struct str spa
     r = note_still_there(w, s.agent, spawn_id, err);
     if (r < 0)
         return r;
-    return command_stop(w, s.agent->conversation, str_of(s.agent->role), str_of(s.agent->kind),
-                        str_of(m->name), arena_strndup(&w->arena, spawn_id.p, spawn_id.n),
-                        "superseded", &command, err);
+    return stop_spawn(w, s.agent, str_of(m->name), arena_strndup(&w->arena, spawn_id.p, spawn_id.n),
+                      "superseded", err);
 }
 
 /* Every process that was seen on the machine and is not there: those that were replaced, too. */

@@ -57,7 +57,7 @@ static void wait_is_over(void *ctx, struct rpc_request *request, struct rpc_call
     struct parked p = {request, call, 0};
     if (code < 0) {
         rpc_fail_all(request); /* what was executed in a tick that is lost, or never will be */
-        core_finish_parked(c, &p, code, err, c->wait_out);
+        parked_done(c, &p, code, err, c->wait_out);
         return;
     }
     rpc_call_again(request, call);

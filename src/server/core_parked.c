@@ -114,8 +114,8 @@ static struct json_out begin_result(const struct parked *p)
     return j;
 }
 
-void core_finish_parked(struct core *c, struct parked *p, int code, const struct err *err,
-                        struct outbox *out)
+void parked_done(struct core *c, struct parked *p, int code, const struct err *err,
+                 struct outbox *out)
 {
     struct rpc_request *r = p->request;
     if (!r)
@@ -156,8 +156,8 @@ void parked_lost(struct core *c, int code, const struct err *err, struct outbox 
     fail_executed(c, &c->backup.by);
     fail_executed(c, &c->pass);
     fail_executed(c, &c->stepping.by);
-    core_finish_parked(c, &c->pass, code, err, out);
-    core_finish_parked(c, &c->stepping.by, code, err, out);
+    parked_done(c, &c->pass, code, err, out);
+    parked_done(c, &c->stepping.by, code, err, out);
     c->stepping = (struct stepping){0};
 }
 
@@ -181,7 +181,7 @@ static void finish_stepping(struct core *c, struct outbox *out)
     struct json_out j = begin_result(&s->by);
     json_time(&j, "now", c->work.now_ms);
     json_end(&j);
-    core_finish_parked(c, &s->by, 0, NULL, out);
+    parked_done(c, &s->by, 0, NULL, out);
     c->stepping = (struct stepping){0};
 }
 
@@ -189,14 +189,13 @@ static void finish_pass(struct core *c, struct outbox *out)
 {
     struct err err = ERR_INIT;
     if (c->step_failed)
-        core_finish_parked(c, &c->pass, err_set(&err, ERR_UNAVAILABLE, "the pass failed"), &err,
-                           out);
+        parked_done(c, &c->pass, err_set(&err, ERR_UNAVAILABLE, "the pass failed"), &err, out);
     if (!c->pass.request || ladder_is_in_pass(c->ladder))
         return;
     struct json_out j = begin_result(&c->pass);
     method_write_pass(&j, ladder_last_pass(c->ladder), false);
     json_end(&j);
-    core_finish_parked(c, &c->pass, 0, NULL, out);
+    parked_done(c, &c->pass, 0, NULL, out);
 }
 
 void parked_finish(struct core *c, struct outbox *out)
@@ -224,7 +223,7 @@ static void finish_backup(struct core *c, int code, const struct err *err, struc
         json_int(&j, "bytes", file_bytes(b.path));
         json_end(&j);
     }
-    core_finish_parked(c, &b.by, code, err, out);
+    parked_done(c, &b.by, code, err, out);
     free(b.path);
 }
 
@@ -260,8 +259,8 @@ void parked_stop(struct core *c, int code, const struct err *err, struct outbox 
 {
     if (c->backup.by.request)
         finish_backup(c, code, err, out);
-    core_finish_parked(c, &c->pass, code, err, out);
-    core_finish_parked(c, &c->stepping.by, code, err, out);
+    parked_done(c, &c->pass, code, err, out);
+    parked_done(c, &c->stepping.by, code, err, out);
 }
 
 void parked_release(struct core *c)

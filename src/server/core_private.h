@@ -71,8 +71,8 @@ void core_execute_later(struct core *c, struct rpc_request *r);
 /* What methods ask of the server; all but `wait`. */
 struct rpc_host parked_host(struct core *c);
 /* The call is done: answers its request, or goes on with the calls behind it in the batch. */
-void core_finish_parked(struct core *c, struct parked *p, int code, const struct err *err,
-                        struct outbox *out);
+void parked_done(struct core *c, struct parked *p, int code, const struct err *err,
+                 struct outbox *out);
 /* The tick in which some were parked is committed; or lost. */
 void parked_committed(struct core *c);
 void parked_lost(struct core *c, int code, const struct err *err, struct outbox *out);
