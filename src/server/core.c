@@ -597,11 +597,11 @@ static int run_tick(struct core *c, struct core_input **inputs, bool with_what_i
     if (r < 0)
         return r;
     c->step_failed = c->gap_is_told = false;
-    c->work.is_read_only = !with_what_is_due && c->found.is_gap;
-    if (with_what_is_due) {
+    if (with_what_is_due)
         c->gap_is_told = tell_gap(c, before_ms);
+    c->work.is_read_only = c->found.is_gap && !c->gap_is_told;
+    if (with_what_is_due)
         run_lifecycle(c); /* first: who has been told of an end finds its agents stopped */
-    }
     bool has_inputs = *inputs != NULL;
     run_inputs(c, inputs, streams);
     if (with_what_is_due)

@@ -442,6 +442,22 @@ TEST(P16_nothing_is_written_before_a_gap_that_could_not_be_told)
     world_free(w);
 }
 
+/* The store takes everything but this one row. */
+TEST(P16_a_gap_that_is_refused_alone_holds_up_what_would_be_written_before_it)
+{
+    struct world *w = world_living();
+    create_idle(w, 1, LIMIT_MS);
+    poison(w, "INSERT ON watch_gaps", "1");
+    live(w, 60000);
+    core_beat(w->core);
+    say(w, 1);
+    tick(w);
+    take_error(w, "UNAVAILABLE");
+    cure(w);
+    check_the_sleep_is_on_record(w);
+    world_free(w);
+}
+
 TEST(L30_a_gap_that_cannot_be_told_yet_is_told_later_and_nobody_is_judged_before)
 {
     struct world *w = world_living();
