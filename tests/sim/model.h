@@ -189,6 +189,7 @@ struct checker {
     struct gaps recorded; /* as the store has them */
     struct gaps truth;    /* when the server could not watch, by its own clock */
     size_t gap_events;    /* in the log when the last of them began */
+    struct gap slept;     /* the last time the server stood still, however short */
     int64_t nap_from_ms;  /* it does not watch since; 0: it does */
     uint64_t commits_failed;
     bool commit_failed;       /* in this tick */
