@@ -115,21 +115,6 @@ static void p20_one_cancel(struct sim *s, const struct told *e)
                  (long long)e->conversation, (long long)elapsed, (long long)budget);
 }
 
-static int64_t unwatched_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms)
-{
-    int64_t sum = 0;
-    for (size_t i = 0; i < g->count; i++)
-        sum += overlap_ms(g->list[i], from_ms, to_ms);
-    return sum;
-}
-
-/* What was due in a sleep, be it too short for a gap, can be done at its end. */
-static int64_t could_be_ms(const struct checker *c, int64_t due_ms)
-{
-    bool slept_then = c->slept.from_ms <= due_ms && due_ms < c->slept.to_ms;
-    return slept_then ? c->slept.to_ms : due_ms;
-}
-
 /* Nobody who was heard of in time is taken for gone; unwatched time counts for nothing. */
 static void p1_who_beats_is_there(struct sim *s, const struct told *e)
 {
@@ -140,16 +125,15 @@ static void p1_who_beats_is_there(struct sim *s, const struct told *e)
     int64_t conversation = params_int(e->data, "conversation", 0),
             ttl_ms = option_get(&s->swarm.options, liveness, ttl_seconds) * 1000;
     struct known_agent *k = known_agent(s->checker, conversation, role);
-    int64_t watched_ms =
-        e->ts_ms - k->beat_ms - unwatched_ms(&s->checker->truth, k->beat_ms, e->ts_ms);
+    int64_t watched_ms = e->ts_ms - k->beat_ms - unwatched_ms(s->checker, k->beat_ms, e->ts_ms);
     if (k->is_listening && watched_ms <= ttl_ms)
-        sim_fail(s, unwatched_ms(&s->checker->truth, k->beat_ms, e->ts_ms) ? "P16" : "P1",
+        sim_fail(s, unwatched_ms(s->checker, k->beat_ms, e->ts_ms) ? "P16" : "P1",
                  "%lld:r%d was heard %lld ms ago and is expired; its lease is %lld ms",
                  (long long)conversation, role, (long long)watched_ms, (long long)ttl_ms);
     read_gaps(s);
     int64_t due = due_ms(s->checker, later_ms(k->beat_ms, k->granted_ms), ttl_ms);
     bool is_excused = s->disk_is_bad || due <= s->checker->refused_until_ms + 2000;
-    if (k->is_listening && e->ts_ms > could_be_ms(s->checker, due) + 1000 && !is_excused)
+    if (k->is_listening && e->ts_ms > could_be_ms(s->checker, due) + LATE_MS && !is_excused)
         sim_fail(s, "P2", "%lld:r%d is expired at %lld; it was due at %lld",
                  (long long)conversation, role, (long long)e->ts_ms, (long long)due);
     k->is_listening = false;
@@ -729,59 +713,11 @@ static void compare_logs(struct sim *s)
         sim_fail(s, "P12", "event %lld was in the log and is lost", (long long)c->events[i].id);
 }
 
-static void add_truth(struct checker *c, int64_t from_ms, int64_t to_ms)
-{
-    struct gaps *g = &c->truth;
-    c->gap_events = c->event_count;
-    if (g->count)
-        from_ms = MAX(from_ms, g->list[g->count - 1].to_ms);
-    if (from_ms < to_ms)
-        gaps_add(g, from_ms, to_ms);
-}
-
-/* What is shorter need not be noticed. */
-static int64_t least_ms(const struct sim *s)
-{
-    return option_get(&s->swarm.options, watch, gap_seconds) * 1000 + 500;
-}
-
-void checker_server_sleeps(struct sim *s, int64_t ms)
-{
-    int64_t now_ms = sim_server_ms(s);
-    s->checker->slept = (struct gap){now_ms, now_ms + ms};
-    if (ms > least_ms(s))
-        add_truth(s->checker, now_ms, now_ms + ms);
-}
-
-void checker_server_wakes(struct sim *s)
-{
-    struct gaps *g = &s->checker->truth;
-    int64_t now_ms = s->core ? sim_server_ms(s) : INT64_MAX;
-    s->checker->slept.to_ms = MIN(s->checker->slept.to_ms, now_ms);
-    if (g->count && g->list[g->count - 1].to_ms > now_ms)
-        g->list[g->count - 1].to_ms = now_ms;
-    if (g->count && g->list[g->count - 1].to_ms <= g->list[g->count - 1].from_ms + least_ms(s))
-        g->count--; /* too short to be noticed */
-}
-
-/* Its clock may begin before the time at which it was killed, if the wall clock was set back: then
- * what came after the last commit never was. */
-static void forget_after(struct gaps *g, int64_t now_ms)
-{
-    while (g->count && g->list[g->count - 1].from_ms >= now_ms)
-        g->count--;
-    if (g->count)
-        g->list[g->count - 1].to_ms = MIN(g->list[g->count - 1].to_ms, now_ms);
-}
-
 void checker_server_started(struct sim *s)
 {
     struct checker *c = s->checker;
     int64_t now_ms = sim_server_ms(s);
-    forget_after(&c->truth, now_ms);
-    if (c->nap_from_ms)
-        add_truth(c, c->nap_from_ms, now_ms);
-    c->nap_from_ms = 0;
+    watched_again(c, now_ms);
     compare_logs(s);
     grant_all(s);
     for (size_t i = 0; i < c->agent_room; i++) /* a start renews them, and that is promised */

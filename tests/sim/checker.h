@@ -4,8 +4,8 @@
  * The checker knows what was asked and answered, when the server was there, which processes live
  * in truth, and what is in the store. It asks the server nothing and uses none of its code but
  * JSON; each promise is a function with its number in checker.c (of single events and answers),
- * checks.c (of what the store holds when the server is at rest) or inbox_checks.c (of inboxes and
- * of whoever waits for a ring).
+ * checks.c (of what the store holds when the server is at rest), inbox_checks.c (of inboxes and of
+ * whoever waits for a ring) or watched.c (of gaps).
  */
 #pragma once
 

@@ -14,53 +14,7 @@
 #include "sim/model.h"
 #include "sim/world.h"
 
-enum { LATE_MS = 1000, REST_EVERY_MS = 2500, LOOK_AT_ALL_EVERY = 16 };
-
-/* ---- time ---- */
-
-int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms)
-{
-    const struct gaps *g = &c->recorded;
-    int64_t due = since_ms + limit_ms + 1;
-    for (size_t i = 0; i < g->count; i++)
-        if (g->list[i].to_ms > since_ms && g->list[i].from_ms < due)
-            due += g->list[i].to_ms - later_ms(g->list[i].from_ms, since_ms);
-    return due;
-}
-
-bool is_late(const struct sim *s, int64_t due)
-{
-    return sim_server_ms(s) > due + LATE_MS;
-}
-
-void read_gaps(struct sim *s)
-{
-    struct gaps *g = &s->checker->recorded;
-    sqlite3_stmt *q = look_at(s, LOOK_GAPS);
-    int64_t last_ms = g->count ? g->list[g->count - 1].to_ms : INT64_MIN;
-    sqlite3_bind_int64(q, 1, last_ms);
-    while (look_next(s, q))
-        gaps_add(g, look_int(q, 0), look_int(q, 1));
-}
-
-/* Every time in which it did not watch is on record: with the first thing that is written, and a
- * second after it at the latest. */
-static void p16_gaps_are_on_record(struct sim *s)
-{
-    const struct gaps *truth = &s->checker->truth, *told = &s->checker->recorded;
-    int64_t now_ms = sim_server_ms(s);
-    if (!truth->count)
-        return;
-    struct gap t = truth->list[truth->count - 1]; /* those before it were looked at */
-    int64_t to_ms = MIN(t.to_ms, now_ms), covered_ms = 0;
-    if (s->checker->event_count == s->checker->gap_events && now_ms <= to_ms + LATE_MS)
-        return;
-    for (size_t i = 0; i < told->count; i++)
-        covered_ms += overlap_ms(told->list[i], t.from_ms, to_ms);
-    if (covered_ms < to_ms - t.from_ms)
-        sim_fail(s, "P16", "nobody watched from %lld to %lld, and %lld ms of it are on record",
-                 (long long)t.from_ms, (long long)to_ms, (long long)covered_ms);
-}
+enum { REST_EVERY_MS = 2500, LOOK_AT_ALL_EVERY = 16 };
 
 /* ---- leases and tasks ---- */
 

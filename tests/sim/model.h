@@ -215,16 +215,30 @@ struct known_conversation *known_conversation(struct checker *c, int64_t convers
 struct known_agent *known_agent(struct checker *c, int64_t conversation, int role);
 struct known_task *known_task(struct checker *c, int64_t task);
 struct known_message *known_message(struct checker *c, int64_t message);
-/* When `limit` of watched time has passed since `since`, by the gaps on record. */
-int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms);
-/* More than the second that a rule may take. */
-bool is_late(const struct sim *s, int64_t due);
 /* When the lease of whoever has the task is over, as far as we know: `spawn` has claimed it. */
 int64_t lease_over_ms(struct sim *s, int64_t task, int64_t lease_ms, const char *spawn);
-void read_gaps(struct sim *s);
 int role_number(const char *role); /* -1: none of ours */
 /* How far a task is within its epoch. */
 int status_rank(const char *status);
+
+/* ---- watched.c ---- */
+
+enum { LATE_MS = 1000 }; /* what a rule may take */
+
+/* When `limit` of watched time has passed since `since`, by the gaps on record. */
+int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms);
+/* By more than that. */
+bool is_late(const struct sim *s, int64_t due);
+void read_gaps(struct sim *s);
+/* Of that time, how much nobody could watch. */
+int64_t unwatched_ms(const struct checker *c, int64_t from_ms, int64_t to_ms);
+/* What was due in a sleep, be it too short for a gap, can be done at its end. */
+int64_t could_be_ms(const struct checker *c, int64_t due_ms);
+/* The server has come, by its clock at this time. */
+void watched_again(struct checker *c, int64_t now_ms);
+/* Every time in which it did not watch is on record: with the first thing that is written, and a
+ * second after it at the latest. */
+void p16_gaps_are_on_record(struct sim *s);
 
 /* ---- inbox_checks.c ---- */
 
