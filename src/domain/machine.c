@@ -185,14 +185,38 @@ static struct machine *add(struct work *w, const struct machine *as_told)
     return m;
 }
 
+static int refuse_older(const struct machine *m, struct err *err)
+{
+    return err_set(err, ERR_SUPERSEDED, "a newer instance of %s has registered", m->name);
+}
+
+static bool is_former(const struct machine *m, const char *instance)
+{
+    for (size_t i = 0; i < MACHINE_FORMER_MAX; i++)
+        if (m->former[i][0] && strcmp(m->former[i], instance) == 0)
+            return !planted(OLD_INSTANCE_ACCEPTED);
+    return false;
+}
+
+static void note_former(struct machine *m, const char *next)
+{
+    if (strcmp(m->instance, next) == 0)
+        return;
+    memmove(m->former[1], m->former[0], (MACHINE_FORMER_MAX - 1) * sizeof m->former[0]);
+    memcpy(m->former[0], m->instance, sizeof m->former[0]);
+}
+
 int machine_register(struct work *w, const struct machine *as_told, struct machine **ret,
                      struct err *err)
 {
     struct machine *m = machine_find(w, str_of(as_told->name));
+    if (m && is_former(m, as_told->instance))
+        return refuse_older(m, err);
     if (!m) {
         m = add(w, as_told);
     } else {
         edit(w, m);
+        note_former(m, as_told->instance);
         memcpy(m->instance, as_told->instance, sizeof m->instance);
         memcpy(m->hostname, as_told->hostname, sizeof m->hostname);
         memcpy(m->boot_id, as_told->boot_id, sizeof m->boot_id);
@@ -220,7 +244,7 @@ int machine_beat(struct work *w, struct str name, struct str instance, bool is_a
         return err_str(err, "id", name);
     }
     if (!str_is(instance, m->instance) && !planted(OLD_INSTANCE_ACCEPTED))
-        return err_set(err, ERR_SUPERSEDED, "a newer instance of %s has registered", m->name);
+        return refuse_older(m, err);
     *ret = m;
     if (!is_alive)
         return 0;

@@ -23,7 +23,7 @@
 struct agent;
 struct work;
 
-enum { MACHINE_KINDS_MAX = 64, MACHINE_TEXT_BYTES_MAX = 128 };
+enum { MACHINE_KINDS_MAX = 64, MACHINE_TEXT_BYTES_MAX = 128, MACHINE_FORMER_MAX = 4 };
 
 enum restart_policy { RESTART_ON_FAILURE, RESTART_ALWAYS, RESTART_NEVER };
 enum ready_mode { READY_NONE, READY_NOTIFY, READY_HEARTBEAT };
@@ -48,6 +48,7 @@ struct machine {
     int64_t fence_ms;         /* offline: when its work is given to others; 0: it was */
     bool is_unreconciled;     /* back, and has not yet said what it has */
     int64_t list;             /* number of the newest list of what it has; 0: it does not count */
+    char former[MACHINE_FORMER_MAX][MACHINE_TEXT_BYTES_MAX + 1]; /* instances, the latest first */
     /* private to machine.c */
     int64_t edited_in;
     struct machine *next;
@@ -63,7 +64,8 @@ struct machine_kind machine_kind_of(const struct work *w, const struct agent *a)
  * nobody ever offered it. False: somebody does, and is offline. */
 bool machine_choose(const struct work *w, const struct agent *a, struct machine **ret);
 
-/* machine.register: makes or takes over the row; online from now on. */
+/* machine.register: makes or takes over the row; online from now on. ERR_SUPERSEDED if a newer
+ * instance has done so: what an older one said was held up on the way. */
 int machine_register(struct work *w, const struct machine *as_told, struct machine **ret,
                      struct err *err);
 /* The caller is this instance: ERR_NOT_FOUND, ERR_SUPERSEDED. With is_alive it is a sign of life,

@@ -95,6 +95,18 @@ def test_an_older_instance_is_superseded(s):
     eq(new.instance, machine_of(s)["instance"], "the instance")
 
 
+@manual()
+def test_a_register_of_an_older_instance_that_was_held_up_is_refused(s):
+    old = [Machine(s) for _ in range(4)]
+    new = Machine(s)
+    for m in old:
+        m.client.refused("SUPERSEDED", "machine.register", **m.identity(), hostname="h", bootId="b",
+                         kinds=m.kinds, processes=[])
+    eq(new.instance, machine_of(s)["instance"], "the instance")
+    eq(new.poll(), [], "its commands: it goes on")
+    eq(new.register(), [], "what it says again")
+
+
 def test_a_poll_of_an_older_instance_is_told_at_once(s):
     old = Machine(s)
     waiting = MachinePoll(old)

@@ -520,13 +520,13 @@ static void note_persons(struct sim *s, const struct ask *a)
     for (int role = 0; role < SIM_ROLES_MAX; role++) {
         struct known_agent *k = known_agent(s->checker, a->conversation, role);
         if (a->method == ASK_ENSURE)
-            k->is_stopped = false;
+            k->is_stopped = k->was_stopped = false;
         if (role != a->role)
             continue;
         if (a->method == ASK_AGENT_STOP)
             k->is_stopped = true;
         if (a->method == ASK_AGENT_START || a->method == ASK_AGENT_RESTART)
-            k->is_stopped = false;
+            k->is_stopped = k->was_stopped = false;
     }
 }
 
