@@ -289,6 +289,47 @@ static int take_back(struct work *w, struct agent *a, struct str spawn_id, struc
     return r < 0 ? r : change_hold(w, a, HELD_NOT, spawn_id, err); /* it is proven dead */
 }
 
+/* One of an agent's processes, whether it is the current one or not. An open order is enough. */
+static int stop_spawn(struct work *w, const struct agent *a, struct str machine,
+                      const char *spawn_id, const char *reason, struct err *err)
+{
+    int64_t command;
+    return command_stop(w, a->conversation, str_of(a->role), str_of(a->kind), machine, spawn_id,
+                        reason, &command, err);
+}
+
+/* It is the agent's process after all, until it has ended (P22). */
+static int note_still_there(struct work *w, struct agent *a, struct str spawn_id, struct err *err)
+{
+    agent_edit(w, a);
+    a->process = PROCESS_STOPPING;
+    snprintf(a->spawn_id, sizeof a->spawn_id, "%.*s", STR_ARG(spawn_id));
+    return agent_store(w, a, "superseded", err);
+}
+
+/* Its newest process is gone, or never was, and none will follow. If one is left that it was to
+ * replace, its machine did not get so far as to end it: the order was lost on the way, or taken
+ * back before it was heard (P15). */
+static int stop_what_is_left(struct work *w, struct agent *a, struct err *err)
+{
+    bool is_wanted;
+    int r = agent_is_wanted(w, a, &is_wanted, err);
+    if (r < 0 || a->process != PROCESS_NONE || (is_wanted && !a->breaker_is_open))
+        return r;
+    struct query *q = store_query(w->store, SQL_PROCESS_OPEN_OF);
+    query_int(q, 1, a->conversation);
+    query_text(q, 2, str_of(a->role));
+    r = query_one(q, err);
+    if (r <= 0)
+        return r;
+    struct str spawn_id = arena_str(&w->arena, query_get_text(q, 0)),
+               machine = arena_str(&w->arena, query_get_text(q, 1));
+    query_end(q);
+    if (!a->spawn_id[0]) /* else that one may still begin */
+        r = note_still_there(w, a, spawn_id, err);
+    return r < 0 ? r : stop_spawn(w, a, machine, spawn_id.p, "superseded", err);
+}
+
 /* The agent's current process has ended: whether it comes back, and when. If the next one is on its
  * way already, that one is wanted, whatever this one's end says: it must be stopped one day (P15).
  */
@@ -313,7 +354,9 @@ static int end_current(struct work *w, struct agent *a, bool is_expected,
     }
     if (r == 0)
         r = agent_store(w, a, is_expected ? "stopped" : "exited", err);
-    return r < 0 || !comes_back ? r : agent_bring_up(w, a, "agent.exited", err);
+    if (r == 0 && comes_back)
+        r = agent_bring_up(w, a, "agent.exited", err);
+    return r < 0 ? r : stop_what_is_left(w, a, err);
 }
 
 int process_ended(struct work *w, const struct machine *m, struct str spawn_id,
@@ -366,15 +409,6 @@ static int append_not_confirmed(struct work *w, const struct agent *a, int64_t c
     return agent_note_rule(w, a, RULE_COMMAND_EXPIRED, saw, err);
 }
 
-/* One of an agent's processes, whether it is the current one or not. An open order is enough. */
-static int stop_spawn(struct work *w, const struct agent *a, struct str machine,
-                      const char *spawn_id, const char *reason, struct err *err)
-{
-    int64_t command;
-    return command_stop(w, a->conversation, str_of(a->role), str_of(a->kind), machine, spawn_id,
-                        reason, &command, err);
-}
-
 /* A start that nobody confirmed: a failure, and perhaps a process; the next one is a restart. A
  * stop is sent again until the process is seen to end. */
 int command_expire(struct work *w, int64_t command, struct err *err)
@@ -411,7 +445,9 @@ int command_expire(struct work *w, int64_t command, struct err *err)
         r = stop_spawn(w, a, machine, spawn_id.p, "breaker_open", err);
     if (r == 0)
         r = agent_store(w, a, "command.expired", err);
-    return r < 0 ? r : agent_bring_up(w, a, "command.expired", err);
+    if (r == 0)
+        r = agent_bring_up(w, a, "command.expired", err);
+    return r < 0 ? r : stop_what_is_left(w, a, err);
 }
 
 /* ---- a machine comes, beats, goes ---- */
@@ -526,24 +562,6 @@ static int reconcile(struct work *w, struct agent *a, void *ctx, struct err *err
     return process_ended(w, machine_find(w, str_of(a->machine)), spawn_id, &exit, err);
 }
 
-/* It was to be replaced, what was to take its place never began, and nothing will: it is the
- * agent's process after all, until it has ended (P22). */
-static int note_still_there(struct work *w, struct agent *a, struct str spawn_id, struct err *err)
-{
-    bool is_known, has_gone, is_wanted;
-    if (a->process != PROCESS_NONE || a->spawn_id[0])
-        return 0;
-    int r = has_ended(w, spawn_id, &is_known, &has_gone, err);
-    if (r == 0)
-        r = agent_is_wanted(w, a, &is_wanted, err);
-    if (r < 0 || !is_known || has_gone || is_wanted) /* whose end was told will not end again */
-        return r;
-    agent_edit(w, a);
-    a->process = PROCESS_STOPPING;
-    snprintf(a->spawn_id, sizeof a->spawn_id, "%.*s", STR_ARG(spawn_id));
-    return agent_store(w, a, "superseded", err);
-}
-
 /* The machine has it; may it stay? Each process that is not its agent's current one, or whose agent
  * may not run, is stopped. */
 static int stop_unwanted(struct work *w, const struct machine *m, struct str spawn_id,
@@ -560,7 +578,7 @@ static int stop_unwanted(struct work *w, const struct machine *m, struct str spa
         return r;
     if (s.is_current)
         return agent_stop(w, s.agent, "not_wanted", err);
-    r = note_still_there(w, s.agent, spawn_id, err);
+    r = stop_what_is_left(w, s.agent, err);
     if (r < 0)
         return r;
     return stop_spawn(w, s.agent, str_of(m->name), arena_strndup(&w->arena, spawn_id.p, spawn_id.n),

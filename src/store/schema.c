@@ -445,11 +445,12 @@ static const char version_4[] =
     "ALTER TABLE tasks ADD COLUMN retried_at INTEGER;" /* by dispatch.retry */
     "ALTER TABLE tasks ADD COLUMN retries INTEGER NOT NULL DEFAULT 0;";
 
+static const char version_5[] =
+    /* What is left of an agent when its newest process is gone (domain/process.c). */
+    "CREATE INDEX processes_of_agent ON processes (conversation, role) WHERE ended_at IS NULL;";
+
 const char *const schema_migrations[] = {
-    version_1,
-    version_2,
-    version_3,
-    version_4,
+    version_1, version_2, version_3, version_4, version_5,
 };
 
 const size_t schema_version_latest = ARRAY_LEN(schema_migrations);

@@ -166,6 +166,9 @@
     X(PROCESS_OPEN_ON, READ,                                                                       \
       "SELECT spawn_id FROM processes WHERE machine = ?1 AND ended_at IS NULL AND spawn_id > ?2"   \
       " ORDER BY spawn_id LIMIT ?3")                                                               \
+    X(PROCESS_OPEN_OF, READ,                                                                       \
+      "SELECT spawn_id, machine FROM processes WHERE conversation = ?1 AND role = ?2"              \
+      " AND ended_at IS NULL LIMIT 1")                                                             \
     X(PROCESS_END, WRITE,                                                                          \
       "UPDATE processes SET ended_at = ?2, exit_code = ?3, exit_signal = ?4"                       \
       " WHERE spawn_id = ?1 AND ended_at IS NULL")                                                 \

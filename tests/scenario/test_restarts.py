@@ -207,6 +207,34 @@ def test_P15_a_stop_that_was_given_up_is_given_again_though_the_agent_might_run(
         s.call("conversation.end", conversation=c)
 
 
+@manual()
+def test_P15_what_was_to_be_replaced_is_stopped_though_the_machine_never_heard_of_its_successor(s):
+    """The answer with the restart was lost on the way; then nobody wanted the agent any more."""
+    m, c, spawn = up(s)
+    person(s, "restart", c)
+    (lost,) = m.poll()
+    s.call("conversation.end", conversation=c)
+    eq([(x["type"], x["spawnId"]) for x in m.poll()], [("stop-agent", lost["spawnId"])], "first")
+    m.report("stopped", lost["spawnId"])
+    eq(sight(s, c), "stopping", "its process is there (P22)")
+    eq([(x["type"], x["spawnId"]) for x in m.poll()], [("stop-agent", spawn)], "then")
+    m.stopped(spawn)
+    eq((sight(s, c), m.poll(), commands(s, c, closedAt=None)), ("stopped", [], []), "gone")
+
+
+@manual()
+def test_P15_what_was_to_be_replaced_is_stopped_when_the_breaker_opens(s):
+    """Its successors never begin, one after the other."""
+    m, c, spawn = up(s)
+    person(s, "restart", c)
+    given = []
+    while sight(s, c) != "breaker_open":
+        given = starts_of(m.poll()) or given
+        advance(s, DEADLINE_MS // 4)
+    eq(sorted((x["type"], x["spawnId"]) for x in m.poll()),
+       sorted([("stop-agent", given[-1]["spawnId"]), ("stop-agent", spawn)]), "both")
+
+
 # ---- L44, L45, P4: one start ----
 
 @manual()

@@ -389,8 +389,8 @@ static void p8_old_epochs_are_refused(struct sim *s, const struct ask *a, const 
                  (long long)t->epoch);
 }
 
-/* It has this task, or one that was taken from it and before this one: either way it may still be
- * at it. */
+/* It has this task; or one that was taken from it, and a process that replaces it takes the next: it
+ * may still be at it. (Who takes part by himself may take other work at any time.) */
 static bool still_works(struct sim *s, const struct worker *w, const struct ask *a, int64_t number)
 {
     bool is_of_agent = w->conversation == a->conversation && w->role == a->role;
@@ -398,7 +398,8 @@ static bool still_works(struct sim *s, const struct worker *w, const struct ask 
         return false;
     if (s->fleet.hosts[w->machine].fenced_until_ms > w->born_ms)
         return false;
-    return w->task == number || known_task(s->checker, w->task)->ended_by_force;
+    return w->task == number ||
+           (a->kind == ACTOR_PROCESS && known_task(s->checker, w->task)->ended_by_force);
 }
 
 /* Where the machine can be reached, work is handed to another only after the old process is dead.

@@ -21,9 +21,15 @@ int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms)
     return due;
 }
 
+int64_t could_be_ms(const struct checker *c, int64_t due_ms)
+{
+    bool slept_then = c->slept.from_ms <= due_ms && due_ms < c->slept.to_ms;
+    return slept_then ? c->slept.to_ms : due_ms;
+}
+
 bool is_late(const struct sim *s, int64_t due)
 {
-    return sim_server_ms(s) > due + LATE_MS;
+    return sim_server_ms(s) > could_be_ms(s->checker, due) + LATE_MS;
 }
 
 void read_gaps(struct sim *s)
@@ -45,12 +51,6 @@ int64_t unwatched_ms(const struct checker *c, int64_t from_ms, int64_t to_ms)
     for (size_t i = 0; i < g->count; i++)
         sum += overlap_ms(g->list[i], from_ms, to_ms);
     return sum;
-}
-
-int64_t could_be_ms(const struct checker *c, int64_t due_ms)
-{
-    bool slept_then = c->slept.from_ms <= due_ms && due_ms < c->slept.to_ms;
-    return slept_then ? c->slept.to_ms : due_ms;
 }
 
 static void add_truth(struct checker *c, int64_t from_ms, int64_t to_ms)

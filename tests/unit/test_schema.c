@@ -59,6 +59,8 @@ TEST(L05_what_the_ladder_asks_is_answered_by_its_indexes)
         {SQL_INBOX_OPEN_OF_CONVERSATION, "inbox_open"},
         {SQL_INBOX_SKIP_OPEN, "inbox_open"},
         {SQL_INBOX_LIST, "inbox_by_conversation"},
+        {SQL_PROCESS_OPEN_ON, "processes_open"},
+        {SQL_PROCESS_OPEN_OF, "processes_of_agent"},
         {SQL_COMMAND_OPEN_START, "one_open_start"},
         {SQL_COMMAND_LAST_TAKEN, "commands_taken"},
         {SQL_COMMAND_HAS_OPEN_START, "one_open_start"},
