@@ -23,7 +23,7 @@ build-tsan/build.ninja:
 	@$(MESON) setup build-tsan -Dwerror=$(WERROR) -Db_sanitize=thread -Db_lundef=false >/dev/null
 
 build-clang/build.ninja:
-	@CC=clang $(MESON) setup build-clang -Dwerror=$(WERROR) >/dev/null
+	@CC=clang $(MESON) setup build-clang -Dwerror=$(WERROR) -Doptimization=0 -Ddebug=false >/dev/null
 
 up: all ## server, machine and three demo agents, in the foreground
 	@build/reeve up
