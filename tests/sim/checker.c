@@ -389,8 +389,8 @@ static void p8_old_epochs_are_refused(struct sim *s, const struct ask *a, const 
                  (long long)t->epoch);
 }
 
-/* It has this task; or one that was taken from it, and a process that replaces it takes the next: it
- * may still be at it. (Who takes part by himself may take other work at any time.) */
+/* It has this task; or one that was taken from it, and a process that replaces it takes the next:
+ * it may still be at it. (Who takes part by himself may take other work at any time.) */
 static bool still_works(struct sim *s, const struct worker *w, const struct ask *a, int64_t number)
 {
     bool is_of_agent = w->conversation == a->conversation && w->role == a->role;
@@ -693,6 +693,35 @@ void checker_tick_answered(struct sim *s)
 
 /* ---- the server comes and goes ---- */
 
+static bool is_about(const struct ask *a, int role)
+{
+    bool is_wish = a->method == ASK_AGENT_STOP || a->method == ASK_AGENT_START ||
+                   a->method == ASK_AGENT_RESTART;
+    return a->kind == ACTOR_PERSON && (a->method == ASK_ENSURE || (is_wish && a->role == role));
+}
+
+/* Committed or not: who asked does not know, and neither do we. */
+static void doubt_wishes(struct sim *s)
+{
+    for (size_t i = 0; i < s->open_count; i++)
+        for (int role = 0; role < SIM_ROLES_MAX; role++)
+            if (sim_open(s, i)->state == ASK_TAKEN && is_about(sim_open(s, i), role))
+                known_agent(s->checker, sim_open(s, i)->conversation, role)->may_be_stopped = true;
+}
+
+static void learn_wishes(struct sim *s)
+{
+    sqlite3_stmt *q = look_at(s, LOOK_AGENTS);
+    while (look_next(s, q)) {
+        int role = role_number(look_text(q, 1));
+        struct known_agent *k = known_agent(s->checker, look_int(q, 0), role);
+        if (!k->may_be_stopped)
+            continue;
+        k->may_be_stopped = k->was_stopped = false;
+        k->is_stopped = strcmp(look_text(q, 2), "stopped") == 0;
+    }
+}
+
 static void compare_logs(struct sim *s)
 {
     struct checker *c = s->checker;
@@ -720,6 +749,7 @@ void checker_server_started(struct sim *s)
     int64_t now_ms = sim_server_ms(s);
     watched_again(c, now_ms);
     compare_logs(s);
+    learn_wishes(s);
     grant_all(s);
     for (size_t i = 0; i < c->agent_room; i++) /* a start renews them, and that is promised */
         c->agents[i].beat_ms = now_ms;
@@ -736,6 +766,7 @@ void checker_server_ends(struct sim *s)
         c->looks[i] = NULL;
     }
     fault_vfs_pause(s->disk, false);
+    doubt_wishes(s);
     checker_server_wakes(s); /* asleep when it was killed */
     c->nap_from_ms = now_ms;
 }

@@ -142,6 +142,7 @@ struct known_conversation {
 
 struct known_agent {
     bool is_stopped, was_stopped; /* by a person: now, and before this tick */
+    bool may_be_stopped; /* or started: who asked for it had no answer when the server died */
     bool is_listening;
     char connection[24];
     int64_t beat_ms;       /* the listener's last sign of life */
