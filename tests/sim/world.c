@@ -390,6 +390,7 @@ static void answered(struct sim *s, struct ask *a, const struct json *reply, str
         hear(s, a, reply);
 }
 
+/* What was done is known, though who asked may have hung up. */
 static void take_message(struct sim *s, const struct message *m)
 {
     struct arena arena = ARENA_INIT;
@@ -402,10 +403,13 @@ static void take_message(struct sim *s, const struct message *m)
         sim_fail(s, "WIRE", "an answer is not JSON: %.*s", STR_ARG(text));
     } else {
         const struct json *id = json_get(v, "id");
-        if (id && id->type == JSON_INT && id->integer > 0 && id->integer < (int64_t)s->ask_count)
+        bool is_gone = atomic_load(&m->peer->is_closed);
+        if (id && id->type == JSON_INT && id->integer > 0 && id->integer < (int64_t)s->ask_count) {
+            s->asks[id->integer]->loses_reply |= is_gone;
             answered(s, s->asks[id->integer], v, text);
-        else
+        } else if (!is_gone) {
             checker_push(s, m->peer, v);
+        }
     }
     arena_release(&arena);
 }
@@ -501,8 +505,7 @@ static void take_messages(struct sim *s)
     struct message *m;
     while ((m = outbox_take_first(&s->out))) {
         atomic_fetch_sub(&m->peer->queued_bytes, m->data.len);
-        if (!atomic_load(&m->peer->is_closed))
-            take_message(s, m);
+        take_message(s, m);
         message_free(m);
     }
 }
