@@ -477,6 +477,7 @@ static void note_listener(struct sim *s, const struct ask *a, const struct json 
     switch (a->method) {
     case ASK_JOIN:
         beat(s, a);
+        k->joined_in = s->ticks;
         if (a->kind == ACTOR_PROCESS)
             note_seen(s, &s->fleet.workers[SIM_ACTORS_MAX + a->who]);
         break;
@@ -651,6 +652,11 @@ void checker_tick_ends(struct sim *s)
     read_new_events(s);
 }
 
+static bool has_been_joined(const struct sim *s, const struct ask *a)
+{
+    return known_agent(s->checker, a->conversation, a->role)->joined_in == s->ticks;
+}
+
 /* A poll that is not answered in its tick was parked: to ask is a sign of life. */
 static void note_parked(struct sim *s)
 {
@@ -660,7 +666,7 @@ static void note_parked(struct sim *s)
             note_poll(s, a);
         if (a->state != ASK_TAKEN || a->taken_in != s->ticks || s->checker->commit_failed)
             continue;
-        if (a->method == ASK_WAIT)
+        if (a->method == ASK_WAIT && !has_been_joined(s, a)) /* it may have been superseded since */
             beat(s, a);
         if (a->method == ASK_RECEIVE)
             beat_by_receiving(s, a);

@@ -145,6 +145,7 @@ struct known_agent {
     bool may_be_stopped; /* or started: who asked for it had no answer when the server died */
     bool is_listening;
     char connection[24];
+    uint64_t joined_in;    /* tick */
     int64_t beat_ms;       /* the listener's last sign of life */
     int64_t granted_ms;    /* it may have a lease since, whatever it did */
     int64_t unlistened_ms; /* since when nobody listens */
