@@ -647,8 +647,10 @@ void checker_tick_ends(struct sim *s)
     c->commit_failed = core_stats(s->core)->commits_failed != c->commits_failed;
     if (c->commit_failed)
         grant_all(s);
-    if (c->commit_failed || !core_is_writable(s->core))
+    if (c->commit_failed || !core_is_writable(s->core)) {
         c->refused_until_ms = sim_server_ms(s);
+        c->refused_until_mono_ms = clock_mono_us() / 1000;
+    }
     read_new_events(s);
 }
 

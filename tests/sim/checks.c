@@ -335,11 +335,12 @@ void checker_look_at_all(struct sim *s)
     p19_one_effect(s);
 }
 
-/* While the disk refuses, or did a moment ago, nothing can be moved in time. */
+/* While the disk refuses, or did a moment ago, nothing can be moved in time. The pause after it is
+ * counted by a clock that stands still while the machine sleeps. */
 static bool is_excused(const struct sim *s)
 {
     return s->disk_is_bad || !core_is_writable(s->core) ||
-           sim_server_ms(s) <= due_ms(s->checker, s->checker->refused_until_ms, 2 * LATE_MS);
+           clock_mono_us() / 1000 <= s->checker->refused_until_mono_ms + 2 * LATE_MS;
 }
 
 void checker_at_rest(struct sim *s)

@@ -238,21 +238,17 @@ static int64_t ripe_since_ms(struct sim *s, const struct ask *a)
  */
 static void p11_who_waits_finds_it(struct sim *s, struct ask *a)
 {
-    const struct options *o = &s->swarm.options;
-    int64_t since_ms = ripe_since_ms(s, a), now_ms = sim_server_ms(s),
-            look_ms = (option_get(o, worker, watchdog_interval_seconds) +
-                       option_get(o, watch, gap_seconds)) *
-                          1000 +
+    int64_t since_ms = ripe_since_ms(s, a), mono_ms = clock_mono_us() / 1000,
+            look_ms = option_get(&s->swarm.options, worker, watchdog_interval_seconds) * 1000 +
                       LOOK_GRAIN_MS;
-    if (!since_ms) {
-        a->ripe_ms = 0;
+    if (!since_ms || !a->is_ripe) {
+        a->is_ripe = since_ms != 0;
+        a->ripe_mono_ms = mono_ms;
         return;
     }
-    if (!a->ripe_ms)
-        a->ripe_ms = now_ms;
-    if (is_late(s, due_ms(s->checker, later_ms(a->ripe_ms, since_ms), look_ms)))
+    if (mono_ms > a->ripe_mono_ms + look_ms + LATE_MS && is_late(s, s->checker->slept.to_ms))
         sim_fail(s, "P11", "%s %lld of %s waits at %lld, and there is something since %lld",
-                 ask_names[a->method], (long long)a->id, a->connection, (long long)now_ms,
+                 ask_names[a->method], (long long)a->id, a->connection, (long long)sim_server_ms(s),
                  (long long)since_ms);
 }
 

@@ -194,8 +194,8 @@ struct checker {
     struct gap slept;     /* the last time the server stood still, however short */
     int64_t nap_from_ms;  /* it does not watch since; 0: it does */
     uint64_t commits_failed;
-    bool commit_failed;       /* in this tick */
-    int64_t refused_until_ms; /* the store took no writes until then */
+    bool commit_failed;                              /* in this tick */
+    int64_t refused_until_ms, refused_until_mono_ms; /* the store took no writes until then */
     int64_t rested_ms;
     int64_t rests;
     int64_t settle_by_ms;
@@ -234,7 +234,7 @@ bool is_late(const struct sim *s, int64_t due);
 void read_gaps(struct sim *s);
 /* Of that time, how much nobody could watch. */
 int64_t unwatched_ms(const struct checker *c, int64_t from_ms, int64_t to_ms);
-/* What was due in a sleep, be it too short for a gap, can be done at its end. */
+/* What was due in a sleep, be it too short for a gap, or just before it, can be done at its end. */
 int64_t could_be_ms(const struct checker *c, int64_t due_ms);
 /* The server has come, by its clock at this time. */
 void watched_again(struct checker *c, int64_t now_ms);

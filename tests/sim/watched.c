@@ -23,7 +23,7 @@ int64_t due_ms(const struct checker *c, int64_t since_ms, int64_t limit_ms)
 
 int64_t could_be_ms(const struct checker *c, int64_t due_ms)
 {
-    bool slept_then = c->slept.from_ms <= due_ms && due_ms < c->slept.to_ms;
+    bool slept_then = c->slept.from_ms <= due_ms + LATE_MS && due_ms < c->slept.to_ms;
     return slept_then ? c->slept.to_ms : due_ms;
 }
 
@@ -72,7 +72,9 @@ static int64_t least_ms(const struct sim *s)
 void checker_server_sleeps(struct sim *s, int64_t ms)
 {
     int64_t now_ms = sim_server_ms(s);
-    s->checker->slept = (struct gap){now_ms, now_ms + ms};
+    if (now_ms > s->checker->slept.to_ms + LATE_MS) /* else it hardly woke */
+        s->checker->slept.from_ms = now_ms;
+    s->checker->slept.to_ms = now_ms + ms;
     if (ms > least_ms(s))
         add_truth(s->checker, now_ms, now_ms + ms);
 }

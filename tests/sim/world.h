@@ -99,7 +99,8 @@ struct ask {
     int64_t conversation, task, epoch, after;
     int role;
     char connection[24];
-    int64_t ripe_ms; /* parked, though there is something for it since; for the checker */
+    bool is_ripe; /* parked, though there is something for it since; for the checker */
+    int64_t ripe_mono_ms;
     enum ask_state state;
     int64_t at_ms; /* arrives */
     bool loses_reply, is_doubled;
