@@ -276,19 +276,6 @@ static void read_new_events(struct sim *s)
 
 /* ---- commands ---- */
 
-/* A person's stop is undone by nobody else. */
-static void p14_a_stop_stands(struct sim *s, const char *type, int64_t conversation,
-                              const char *role, int64_t command)
-{
-    int number = role_number(role);
-    if (number < 0 || strcmp(type, "stop-agent") == 0)
-        return;
-    const struct known_agent *k = known_agent(s->checker, conversation, number);
-    if (k->was_stopped && k->is_stopped)
-        sim_fail(s, "P14", "command %lld starts %lld:%s, which a person stopped",
-                 (long long)command, (long long)conversation, role);
-}
-
 static void read_new_commands(struct sim *s)
 {
     struct checker *c = s->checker;
@@ -298,17 +285,24 @@ static void read_new_commands(struct sim *s)
         c->last_command = look_int(q, 0);
         p14_a_stop_stands(s, look_text(q, 1), look_int(q, 2), look_text(q, 3), c->last_command);
     }
-    for (size_t i = 0; i < c->agent_room; i++)
-        c->agents[i].was_stopped = c->agents[i].is_stopped;
+    wishes_are_known(c);
 }
 
 /* ---- answers ---- */
 
-/* Whether this answer came with an effect, and is no repeat of one. */
-static bool has_effect(const struct sim *s, const struct ask *a)
+struct ask *root_of(const struct sim *s, const struct ask *a)
 {
-    const struct ask *root = s->asks[a->repeats ? a->repeats : a->id];
-    return !a->is_keyed || !root->is_ok;
+    return s->asks[a->repeats ? a->repeats : a->id];
+}
+
+bool has_effect(const struct sim *s, const struct ask *a)
+{
+    return !a->is_keyed || !root_of(s, a)->is_ok;
+}
+
+bool has_new_effect(const struct sim *s, const struct ask *a)
+{
+    return has_effect(s, a) && !(a->is_keyed && root_of(s, a)->may_be_done);
 }
 
 static void p12_what_it_says_is_stored(struct sim *s, const struct ask *a,
@@ -353,7 +347,7 @@ static bool is_same_answer(const struct ask *a, struct str now, struct str first
 static void p19_a_repeat_changes_nothing(struct sim *s, struct ask *a, const struct json *result,
                                          struct str error)
 {
-    struct ask *root = s->asks[a->repeats ? a->repeats : a->id];
+    struct ask *root = root_of(s, a);
     bool is_for_ever = a->method == ASK_SAY || a->method == ASK_TRACE;
     if (!a->is_keyed ||
         (!is_for_ever && sim_server_ms(s) - root->answered_ms > KEYS_KEPT_MS && root->is_ok))
@@ -379,7 +373,7 @@ static void p19_a_repeat_changes_nothing(struct sim *s, struct ask *a, const str
 /* A write with an epoch that was over before this tick has no effect, and is told so. */
 static void p8_old_epochs_are_refused(struct sim *s, const struct ask *a, const struct json *result)
 {
-    if (!a->task || a->epoch < 0 || !result || !has_effect(s, a))
+    if (!a->task || a->epoch < 0 || !result || !has_new_effect(s, a))
         return;
     const struct known_task *t = known_task(s->checker, a->task);
     bool is_told = a->method == ASK_HEARTBEAT && !json_get(result, "activeUntil");
@@ -408,7 +402,7 @@ static void p21_one_worker(struct sim *s, const struct ask *a, const struct json
 {
     const struct json *task = json_get(result, "task");
     int64_t number = params_int(task, "task", 0);
-    if (!has_effect(s, a))
+    if (!has_new_effect(s, a))
         return;
     for (int i = 0; i < s->swarm.processes; i++) {
         const struct worker *w = &s->fleet.workers[SIM_ACTORS_MAX + i];
@@ -432,7 +426,7 @@ static void p20_a_new_window_is_new(struct sim *s, const struct ask *a, const st
 {
     char now[CLOCK_ISO_BYTES];
     clock_iso(sim_server_ms(s), now);
-    if (has_effect(s, a) && !str_is(params_str(result, "windowStartedAt"), now))
+    if (has_new_effect(s, a) && !str_is(params_str(result, "windowStartedAt"), now))
         sim_fail(s, "P20", "resumed at %s: %.*s", now, STR_ARG(result->span));
 }
 
@@ -453,7 +447,7 @@ static void beat_by_receiving(struct sim *s, const struct ask *a)
             ttl_ms = option_get(&s->swarm.options, liveness, ttl_seconds) * 1000;
     if (!has_effect(s, a) || strcmp(k->connection, a->connection) != 0)
         return;
-    if (k->is_listening && now_ms <= k->beat_ms + ttl_ms)
+    if (k->is_listening && now_ms <= k->beat_ms + ttl_ms && has_new_effect(s, a))
         k->beat_ms = now_ms;
     else
         k->granted_ms = now_ms;
@@ -515,23 +509,6 @@ static void note_worker(struct sim *s, const struct ask *a, const struct json *r
     known_task(s->checker, number)->beat_ms = sim_server_ms(s);
 }
 
-static void note_persons(struct sim *s, const struct ask *a)
-{
-    if (a->kind != ACTOR_PERSON || !has_effect(s, a))
-        return;
-    for (int role = 0; role < SIM_ROLES_MAX; role++) {
-        struct known_agent *k = known_agent(s->checker, a->conversation, role);
-        if (a->method == ASK_ENSURE)
-            k->is_stopped = k->was_stopped = false;
-        if (role != a->role)
-            continue;
-        if (a->method == ASK_AGENT_STOP)
-            k->is_stopped = true;
-        if (a->method == ASK_AGENT_START || a->method == ASK_AGENT_RESTART)
-            k->is_stopped = k->was_stopped = false;
-    }
-}
-
 static void note_made(struct sim *s, const struct ask *a, const struct json *result)
 {
     struct fleet *f = &s->fleet;
@@ -575,11 +552,11 @@ static void check_success(struct sim *s, struct ask *a, const struct json *resul
         p20_a_new_window_is_new(s, a, result);
     if (is_inventory(a) && a->taken_in == s->ticks)
         note_poll(s, a);
-    if (has_effect(s, a))
+    if (has_new_effect(s, a))
         inbox_answered(s, a, result);
     note_listener(s, a, result);
     note_worker(s, a, result);
-    note_persons(s, a);
+    note_wish(s, a);
     note_made(s, a, result);
 }
 
@@ -695,40 +672,12 @@ static void p7_and_p13_ends_are_whole(struct sim *s)
 void checker_tick_answered(struct sim *s)
 {
     note_parked(s);
+    end_doubts(s);
     read_new_commands(s);
     p7_and_p13_ends_are_whole(s);
 }
 
 /* ---- the server comes and goes ---- */
-
-static bool is_about(const struct ask *a, int role)
-{
-    bool is_wish = a->method == ASK_AGENT_STOP || a->method == ASK_AGENT_START ||
-                   a->method == ASK_AGENT_RESTART;
-    return a->kind == ACTOR_PERSON && (a->method == ASK_ENSURE || (is_wish && a->role == role));
-}
-
-/* Committed or not: who asked does not know, and neither do we. */
-static void doubt_wishes(struct sim *s)
-{
-    for (size_t i = 0; i < s->open_count; i++)
-        for (int role = 0; role < SIM_ROLES_MAX; role++)
-            if (sim_open(s, i)->state == ASK_TAKEN && is_about(sim_open(s, i), role))
-                known_agent(s->checker, sim_open(s, i)->conversation, role)->may_be_stopped = true;
-}
-
-static void learn_wishes(struct sim *s)
-{
-    sqlite3_stmt *q = look_at(s, LOOK_AGENTS);
-    while (look_next(s, q)) {
-        int role = role_number(look_text(q, 1));
-        struct known_agent *k = known_agent(s->checker, look_int(q, 0), role);
-        if (!k->may_be_stopped)
-            continue;
-        k->may_be_stopped = k->was_stopped = false;
-        k->is_stopped = strcmp(look_text(q, 2), "stopped") == 0;
-    }
-}
 
 static void compare_logs(struct sim *s)
 {
@@ -757,12 +706,24 @@ void checker_server_started(struct sim *s)
     int64_t now_ms = sim_server_ms(s);
     watched_again(c, now_ms);
     compare_logs(s);
-    learn_wishes(s);
+    end_doubts(s);
     grant_all(s);
     for (size_t i = 0; i < c->agent_room; i++) /* a start renews them, and that is promised */
         c->agents[i].beat_ms = now_ms;
     read_new_commands(s);
     checker_look_at_all(s);
+}
+
+/* What it had in hand, and answered nobody. */
+static void note_undone(struct sim *s)
+{
+    for (size_t i = 0; i < s->open_count; i++) {
+        const struct ask *a = sim_open(s, i);
+        if (a->state != ASK_TAKEN)
+            continue;
+        root_of(s, a)->may_be_done = true;
+        doubt_wish(s, a);
+    }
 }
 
 void checker_server_ends(struct sim *s)
@@ -774,7 +735,7 @@ void checker_server_ends(struct sim *s)
         c->looks[i] = NULL;
     }
     fault_vfs_pause(s->disk, false);
-    doubt_wishes(s);
+    note_undone(s);
     checker_server_wakes(s); /* asleep when it was killed */
     c->nap_from_ms = now_ms;
 }

@@ -5,7 +5,7 @@
  * in truth, and what is in the store. It asks the server nothing and uses none of its code but
  * JSON; each promise is a function with its number in checker.c (of single events and answers),
  * checks.c (of what the store holds when the server is at rest), inbox_checks.c (of inboxes and of
- * whoever waits for a ring) or watched.c (of gaps).
+ * whoever waits for a ring), watched.c (of gaps) or wishes.c (of what persons want).
  */
 #pragma once
 

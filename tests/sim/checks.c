@@ -238,15 +238,6 @@ static void p22_views_are_observed(struct sim *s, sqlite3_stmt *q)
                  (long long)look_int(q, 12));
 }
 
-static void p14_desired_is_a_persons(struct sim *s, sqlite3_stmt *q)
-{
-    int role = role_number(look_text(q, 1));
-    const struct known_agent *k = known_agent(s->checker, look_int(q, 0), role);
-    if (k->is_stopped != (strcmp(look_text(q, 2), "stopped") == 0))
-        sim_fail(s, "P14", "%lld:r%d is desired %s; a person %s", (long long)look_int(q, 0), role,
-                 look_text(q, 2), k->is_stopped ? "stopped it" : "did not stop it");
-}
-
 static void look_at_agents(struct sim *s)
 {
     sqlite3_stmt *q = look_at(s, LOOK_AGENTS);

@@ -194,6 +194,7 @@ struct checker {
     struct gap slept;     /* the last time the server stood still, however short */
     int64_t nap_from_ms;  /* it does not watch since; 0: it does */
     uint64_t commits_failed;
+    bool has_doubts;                                 /* about what persons want: may_be_stopped */
     bool commit_failed;                              /* in this tick */
     int64_t refused_until_ms, refused_until_mono_ms; /* the store took no writes until then */
     int64_t rested_ms;
@@ -222,6 +223,28 @@ int64_t lease_over_ms(struct sim *s, int64_t task, int64_t lease_ms, const char 
 int role_number(const char *role); /* -1: none of ours */
 /* How far a task is within its epoch. */
 int status_rank(const char *status);
+
+/* The first of its kind: itself, unless it is a repeat. */
+struct ask *root_of(const struct sim *s, const struct ask *a);
+/* Whether its answer came with an effect, and is no repeat of one that was answered. */
+bool has_effect(const struct sim *s, const struct ask *a);
+/* And of none that was done for nobody: by a server that died before it could answer. */
+bool has_new_effect(const struct sim *s, const struct ask *a);
+
+/* ---- wishes.c ---- */
+
+/* It was answered. */
+void note_wish(struct sim *s, const struct ask *a);
+/* Done or not: who asked does not know, and neither do we, until end_doubts(). */
+void doubt_wish(struct sim *s, const struct ask *a);
+void end_doubts(struct sim *s);
+/* The commands of this tick were looked at. */
+void wishes_are_known(struct checker *c);
+/* A person's stop is undone by nobody else. */
+void p14_a_stop_stands(struct sim *s, const char *type, int64_t conversation, const char *role,
+                       int64_t command);
+/* A row of LOOK_AGENTS. */
+void p14_desired_is_a_persons(struct sim *s, sqlite3_stmt *q);
 
 /* ---- watched.c ---- */
 

@@ -106,6 +106,7 @@ struct ask {
     bool loses_reply, is_doubled;
     int64_t reply_delay_ms;
     uint64_t taken_in;   /* tick */
+    bool may_be_done;    /* a server that had it has died: of the first of its kind */
     bool is_ok;          /* once answered */
     int64_t answered_ms; /* by the server's clock */
     char *answer;        /* the result, if it was keyed */
