@@ -700,6 +700,20 @@ static void compare_logs(struct sim *s)
         sim_fail(s, "P12", "event %lld was in the log and is lost", (long long)c->events[i].id);
 }
 
+/* One may have joined and had no answer; a start renews leases, and that is promised. */
+static void learn_listeners(struct sim *s)
+{
+    struct checker *c = s->checker;
+    sqlite3_stmt *q = look_at(s, LOOK_LISTENERS);
+    while (look_next(s, q)) {
+        struct known_agent *k = known_agent(c, look_int(q, 0), role_number(look_text(q, 1)));
+        k->is_listening = true;
+        snprintf(k->connection, sizeof k->connection, "%s", look_text(q, 2));
+    }
+    for (size_t i = 0; i < c->agent_room; i++)
+        c->agents[i].beat_ms = sim_server_ms(s);
+}
+
 void checker_server_started(struct sim *s)
 {
     struct checker *c = s->checker;
@@ -708,8 +722,7 @@ void checker_server_started(struct sim *s)
     compare_logs(s);
     end_doubts(s);
     grant_all(s);
-    for (size_t i = 0; i < c->agent_room; i++) /* a start renews them, and that is promised */
-        c->agents[i].beat_ms = now_ms;
+    learn_listeners(s);
     read_new_commands(s);
     checker_look_at_all(s);
 }
