@@ -716,9 +716,7 @@ static void learn_listeners(struct sim *s)
 
 void checker_server_started(struct sim *s)
 {
-    struct checker *c = s->checker;
-    int64_t now_ms = sim_server_ms(s);
-    watched_again(c, now_ms);
+    watched_again(s->checker, sim_server_ms(s));
     compare_logs(s);
     end_doubts(s);
     grant_all(s);
