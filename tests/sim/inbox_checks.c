@@ -241,12 +241,12 @@ static void p11_who_waits_finds_it(struct sim *s, struct ask *a)
     int64_t since_ms = ripe_since_ms(s, a), mono_ms = clock_mono_us() / 1000,
             look_ms = option_get(&s->swarm.options, worker, watchdog_interval_seconds) * 1000 +
                       LOOK_GRAIN_MS;
-    if (!since_ms || !a->is_ripe) {
-        a->is_ripe = since_ms != 0;
+    if (since_ms != a->ripe_since_ms) {
+        a->ripe_since_ms = since_ms;
         a->ripe_mono_ms = mono_ms;
-        return;
     }
-    if (mono_ms > a->ripe_mono_ms + look_ms + LATE_MS && is_late(s, s->checker->slept.to_ms))
+    if (since_ms && mono_ms > a->ripe_mono_ms + look_ms + LATE_MS &&
+        is_late(s, s->checker->slept.to_ms))
         sim_fail(s, "P11", "%s %lld of %s waits at %lld, and there is something since %lld",
                  ask_names[a->method], (long long)a->id, a->connection, (long long)sim_server_ms(s),
                  (long long)since_ms);

@@ -99,8 +99,7 @@ struct ask {
     int64_t conversation, task, epoch, after;
     int role;
     char connection[24];
-    bool is_ripe; /* parked, though there is something for it since; for the checker */
-    int64_t ripe_mono_ms;
+    int64_t ripe_since_ms, ripe_mono_ms; /* parked, though there is something; for the checker */
     enum ask_state state;
     int64_t at_ms; /* arrives */
     bool loses_reply, is_doubled;
