@@ -376,6 +376,8 @@ static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_m
     int fault = choose_fault(s, random);
     if (fault >= 0)
         return fault;
+    if (h->order_count && s->is_settling)
+        *ret_pause_ms = sim_between(random, 1, 500); /* however many they are */
     if (h->order_count)
         return V_OBEY;
     if (is_calling(s, h) || (h->is_registered && h->fact_count))
