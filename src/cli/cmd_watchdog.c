@@ -14,22 +14,28 @@
 
 /* ---- rules ---- */
 
-/* The unit of a setting ends its name. */
+static bool ends_with(struct str s, struct str suffix)
+{
+    return s.n > suffix.n && str_eq(str_skip(s, s.n - suffix.n), suffix);
+}
+
+/* The unit of a setting ends its name; one without is a count. */
 static int64_t unit_ms(struct str key)
 {
-    struct str suffix = STR("_ms");
-    bool is_ms = key.n > suffix.n && str_eq(str_skip(key, key.n - suffix.n), suffix);
-    return is_ms ? 1 : 1000;
+    return ends_with(key, STR("_ms")) ? 1 : ends_with(key, STR("_seconds")) ? 1000 : 0;
 }
 
 static void add_limit(struct table *t, const struct json *rule)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(64);
-    int64_t limit = json_get_int(rule, "limit", -1);
-    if (limit > 0)
-        when_add_limit(&b, MIN(limit, OPTION_MS_MAX / unit_ms(json_get_text(rule, "key"))) *
-                               unit_ms(json_get_text(rule, "key")));
-    table_cell(t, limit > 0 ? buf_str(&b) : limit == 0 ? STR("off") : STR("-"));
+    int64_t limit = json_get_int(rule, "limit", -1), unit = unit_ms(json_get_text(rule, "key"));
+    if (limit > 0 && unit)
+        when_add_limit(&b, MIN(limit, OPTION_MS_MAX / unit) * unit);
+    else if (limit > 0)
+        buf_addf(&b, "%lld", (long long)limit);
+    else
+        buf_addz(&b, limit == 0 ? "off" : "-");
+    table_cell(t, buf_str(&b));
 }
 
 static void add_setting(struct table *t, const struct json *rule)

@@ -226,6 +226,7 @@ def test_watchdog_rules(s):
     eq(row_with(lines, "conversation.idle"),
        ["conversation.idle", "cancel", "1m 30s", due, "0", "0", "watchdog.idle_ms"], "row")
     eq(row_with(lines, "session.wall_clock_notice")[1:3], ["ring", "3h 12m"], "a limit in seconds")
+    eq(row_with(lines, "task.exhausted")[1:3], ["reap", "3"], "a limit that is a count")
     eq(row_with(lines, "conversation.global_idle")[2:4], ["off", "-"], "a limit that is off")
     check("maxTurns" in row_with(lines, "conversation.max_turns")[-1], "of the conversation only")
     advance(s, 90_001)
