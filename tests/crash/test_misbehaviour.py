@@ -27,9 +27,9 @@ AT_ONCE = 12
 LOG_BYTES = 1 << 20
 SLOW = int(os.environ.get("TAP_SLOW", "1"))  # with a sanitizer a start takes longer
 LIMITS = (f"pmo.active_reap_seconds={2 * SLOW}", f"pmo.dispatched_retry_seconds={2 * SLOW}",
-          f"pmo.dispatched_timeout_seconds={8 * SLOW}", "liveness.max_attempts=2",
+          f"pmo.dispatched_timeout_seconds={12 * SLOW}", "liveness.max_attempts=2",
           "restart.backoff_first_ms=1", "restart.backoff_max_ms=10", "restart.burst=3",
-          f"restart.command_deadline_seconds={2 * SLOW}")
+          f"restart.command_deadline_seconds={4 * SLOW}")
 
 # ---- the agents ----
 
