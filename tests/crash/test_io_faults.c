@@ -1,11 +1,14 @@
 /*
  * test_io_faults.c: the Nth operation of the disk fails, for every N (W3).
  *
- * Each workload (workload.h) is run again and again, with EIO, a full disk, a short write or a
- * failing sync at its first operation, its second, and so on until none is left; once, and from
- * there on for ever. The core may refuse; it never acknowledges what is not there. When the disk is
- * well again, so is the core; and after a power cut the store owes nothing to anybody. A failing
- * sync ends the process (L80); what it had acknowledged is there.
+ * In each workload (workload.h) EIO, a full disk, a short write or a failing sync strikes at its
+ * first operation, its second, and so on until none is left; once, and from there on for ever. The
+ * core may refuse; it never acknowledges what is not there. When the disk is well again, so is the
+ * core; and after a power cut the store owes nothing to anybody. A failing sync ends the process
+ * (L80); what it had acknowledged is there.
+ *
+ * A workload is run once, in a process that nothing ever fails in. Before each of its steps this
+ * forks, for each operation of that step, a child in which it fails and which does the rest.
  *
  *     REEVE_FAULTS=n   every nth N only (default 1: all of them)
  *     REEVE_SEED       the seed of the workloads (default 1)
@@ -83,27 +86,9 @@ static void check_recovery(const struct sweep *s, struct run *r)
     run_acknowledge(r);
 }
 
-/* ---- one run ---- */
+/* ---- one run, in a child, which a failing sync ends ---- */
 
-/* False once n is beyond the last operation of the workload. */
-static bool fail_nth(const struct sweep *s, struct run *r)
-{
-    run_init(r, run_setting("REEVE_SEED", 1));
-    struct fault_vfs *disk = r->w->disk;
-    if (s->workload->has_small_cache)
-        sqlite_exec(r->w->store->db, "PRAGMA cache_size = 8");
-    fault_vfs_plan(disk, s->fault, s->nth, s->forever);
-    while (s->workload->step(r))
-        ;
-    bool has_struck = fault_vfs_has_struck(disk);
-    fault_vfs_plan(disk, s->fault, 0, false);
-    check_recovery(s, r);
-    audit_cut(s, r);
-    run_end(r);
-    return has_struck;
-}
-
-/* ---- what may end the process: in a child ---- */
+enum { SURVIVED = 0, NOT_STRUCK = 2 };
 
 static struct run *dying; /* for the hook, which has no context */
 static const struct sweep *dying_of;
@@ -116,25 +101,42 @@ static void audit_at_the_end(int backend_error)
     audit_cut(dying_of, dying);
 }
 
-/* As fail_nth(). Only a failing sync must end it; that of a backup costs the backup only. */
-static bool fail_nth_in_a_child(const struct sweep *s)
+/* From here on, where so many operations of the workload are over. It ends at once if the step that
+ * comes now has no such operation. */
+_noreturn_ static void fail_nth(const struct sweep *s, struct run *r, uint64_t over)
 {
-    enum { SURVIVED = 0, NOT_STRUCK = 2 };
+    struct fault_vfs *disk = r->w->disk;
+    dying = r;
+    dying_of = s;
+    store_set_fatal_hook(audit_at_the_end);
+    fault_vfs_plan(disk, s->fault, s->nth - over, s->forever);
+    bool goes_on = s->workload->step(r);
+    if (!fault_vfs_has_struck(disk))
+        _exit(NOT_STRUCK);
+    while (goes_on)
+        goes_on = s->workload->step(r);
+    fault_vfs_plan(disk, s->fault, 0, false);
+    check_recovery(s, r);
+    audit_cut(s, r);
+    run_end(r);
+    _exit(SURVIVED);
+}
+
+/* False: the step that comes now has no such operation. Only a failing sync must end the process;
+ * that of a backup costs the backup only. */
+static bool fail_nth_in_a_child(const struct sweep *s, struct run *r, uint64_t over)
+{
     int status = 0;
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) {
-        static struct run r;
-        dying = &r;
-        dying_of = s;
-        store_set_fatal_hook(audit_at_the_end);
-        _exit(fail_nth(s, &r) ? SURVIVED : NOT_STRUCK);
-    }
+    if (pid == 0)
+        fail_nth(s, r, over);
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
     int code = WEXITSTATUS(status);
+    bool may_end = s->fault == FAULT_SYNC || s->fault == FAULT_EIO;
     if (code == SURVIVED && s->fault == FAULT_SYNC && !s->workload->has_backups)
         complain(s, "the process went on");
-    if (code != SURVIVED && code != NOT_STRUCK && code != EXIT_STORE_LOST)
+    if (code != SURVIVED && code != NOT_STRUCK && !(may_end && code == EXIT_STORE_LOST))
         complain(s, "the child failed");
     return code != NOT_STRUCK;
 }
@@ -142,13 +144,19 @@ static bool fail_nth_in_a_child(const struct sweep *s)
 static uint64_t sweep_fault(const struct workload *workload, enum fault fault, bool forever)
 {
     static struct run r;
-    uint64_t every = run_setting("REEVE_FAULTS", 1), runs = 0;
     struct sweep s = {.workload = workload, .fault = fault, .forever = forever, .nth = 1};
-    bool may_end = fault == FAULT_SYNC || fault == FAULT_EIO;
-    while (may_end ? fail_nth_in_a_child(&s) : fail_nth(&s, &r)) {
-        s.nth += every;
-        runs++;
+    uint64_t every = run_setting("REEVE_FAULTS", 1), over = 0, runs = 0;
+    run_init(&r, run_setting("REEVE_SEED", 1));
+    if (workload->has_small_cache)
+        sqlite_exec(r.w->store->db, "PRAGMA cache_size = 8");
+    fault_vfs_plan(r.w->disk, fault, 0, false); /* it counts */
+    for (bool goes_on = true; goes_on; over = fault_vfs_operations(r.w->disk)) {
+        for (; fail_nth_in_a_child(&s, &r, over); s.nth += every)
+            runs++;
+        goes_on = workload->step(&r);
+        CHECK(s.nth > fault_vfs_operations(r.w->disk)); /* none was left out */
     }
+    run_end(&r);
     CHECK(runs > 0);
     return runs;
 }
