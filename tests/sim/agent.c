@@ -279,7 +279,7 @@ static void complete(struct sim *s, struct worker *w, uint32_t arg)
         return;
     if (arg % 3 == 0)
         snprintf(members, sizeof members, ",'deliverable':{'n':%u}", arg % 100);
-    if (arg % 7 == 0 && s->swarm.roles > 1)
+    if (arg % 7 == 0 && s->swarm.roles > 1 && !s->is_settling) /* no new work then */
         snprintf(members + strlen(members), sizeof members - strlen(members),
                  ",'handoff':{'role':'r%u','content':'next'}", arg / 7 % (unsigned)s->swarm.roles);
     ask_task(s, w, arg, ASK_COMPLETE, w->epoch, members);
