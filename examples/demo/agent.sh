@@ -6,8 +6,10 @@ export DEMO_AGENT_PID
 echo "$REEVE_ROLE is here, process $$"
 while :; do
     reeve wait-for-task --conversation "$REEVE_CONVERSATION" --role "$REEVE_ROLE" --exec sh work.sh
-    case $? in
-        0 | 1) ;;     # done, or failed, or taken away: on to the next
-        *) exit 0 ;;  # told to stop, superseded, or the conversation has ended
+    code=$?
+    case $code in
+        0 | 1) ;;             # done, or failed, or taken away: on to the next
+        3 | 4 | 5) exit 0 ;;  # superseded, the conversation has ended, told to stop
+        *) exit $code ;;      # it was killed, or no server answered: whoever asks why is told
     esac
 done
