@@ -40,6 +40,10 @@ class Up:
     def ended(self, status="completed"):
         return self.client.call("task.list", status=status)["tasks"]
 
+    def history(self, role):
+        why = self.client.call("agent.why", conversation=1, role=role)
+        return "\n".join(h["what"] for h in why["history"])
+
     def stop(self):
         """Ctrl-C; nothing of it is left."""
         self.process.send_signal(signal.SIGINT)
@@ -93,8 +97,16 @@ def test_one_that_is_killed_comes_back_with_its_task_and_the_reason():
     wait_for(lambda: before["task"] in [t["task"] for t in up.ended()], "its task is done", 60)
     task = up.client.call("task.get", task=before["task"])["task"]
     eq(task["attempts"], 1, "attempts that were lost")
-    history = up.client.call("agent.why", conversation=1, role="builder")["history"]
-    check(any("killed by signal 9" in h["what"] for h in history), f"why: {history}")
+    check("killed by signal 9" in up.history("builder"), f"why: {up.history('builder')}")
+    up.stop()
+
+
+def test_one_whose_reeve_is_killed_does_not_end_as_if_all_were_well():
+    up = Up()
+    agent = pid_of(at_work(up, "builder"))
+    with open(f"/proc/{agent}/task/{agent}/children") as f:
+        os.kill(int(f.read()), signal.SIGKILL)
+    wait_for(lambda: "exited with status 137" in up.history("builder"), "its end and why", 60)
     up.stop()
 
 
