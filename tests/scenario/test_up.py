@@ -44,8 +44,12 @@ class Up:
         why = self.client.call("agent.why", conversation=1, role=role)
         return "\n".join(h["what"] for h in why["history"])
 
-    def stop(self):
-        """Ctrl-C; nothing of it is left."""
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        """Ctrl-C, also after a failure: agents outlive a server and a machine that are killed.
+        Nothing of it is left."""
         self.process.send_signal(signal.SIGINT)
         eq(self.process.wait(60), 0, f"exit status of up, which said\n{self.said()}\n")
         eq(processes_of(self.url), [], "processes that it leaves behind")
@@ -77,60 +81,54 @@ def at_work(up, role):
 
 
 def test_three_agents_hand_each_other_work_and_ctrl_c_leaves_nothing():
-    up = Up()
-    wait_for(lambda: {t["role"] for t in up.ended()} == set(ROLES), "a task of each is done", 60)
-    eq(sorted(up.agents()), sorted(ROLES), "agents")
-    for words in ("reeve is up at", "ps", "why 1:builder", "logs -f 1:builder", "Ctrl-C stops it"):
-        check(words in up.said(), f"it tells {words!r}")
-    up.stop()
+    with Up() as up:
+        wait_for(lambda: {t["role"] for t in up.ended()} == set(ROLES), "a task of each is done", 60)
+        eq(sorted(up.agents()), sorted(ROLES), "agents")
+        for words in ("reeve is up at", "ps", "why 1:builder", "logs -f 1:builder", "Ctrl-C stops it"):
+            check(words in up.said(), f"it tells {words!r}")
 
 
 def test_one_that_is_killed_comes_back_with_its_task_and_the_reason():
-    up = Up()
-    before = at_work(up, "builder")
-    os.kill(pid_of(before), signal.SIGKILL)
+    with Up() as up:
+        before = at_work(up, "builder")
+        os.kill(pid_of(before), signal.SIGKILL)
 
-    def is_back():
-        a = up.agents()["builder"]
-        return a["restarts"] and pid_of(a) not in (None, pid_of(before))
-    wait_for(is_back, "another process", 60)
-    wait_for(lambda: before["task"] in [t["task"] for t in up.ended()], "its task is done", 60)
-    task = up.client.call("task.get", task=before["task"])["task"]
-    eq(task["attempts"], 1, "attempts that were lost")
-    check("killed by signal 9" in up.history("builder"), f"why: {up.history('builder')}")
-    up.stop()
+        def is_back():
+            a = up.agents()["builder"]
+            return a["restarts"] and pid_of(a) not in (None, pid_of(before))
+        wait_for(is_back, "another process", 60)
+        wait_for(lambda: before["task"] in [t["task"] for t in up.ended()], "its task is done", 60)
+        task = up.client.call("task.get", task=before["task"])["task"]
+        eq(task["attempts"], 1, "attempts that were lost")
+        check("killed by signal 9" in up.history("builder"), f"why: {up.history('builder')}")
 
 
 def test_one_whose_reeve_is_killed_does_not_end_as_if_all_were_well():
-    up = Up()
-    agent = pid_of(at_work(up, "builder"))
-    with open(f"/proc/{agent}/task/{agent}/children") as f:
-        os.kill(int(f.read()), signal.SIGKILL)
-    wait_for(lambda: "exited with status 137" in up.history("builder"), "its end and why", 60)
-    up.stop()
+    with Up() as up:
+        agent = pid_of(at_work(up, "builder"))
+        with open(f"/proc/{agent}/task/{agent}/children") as f:
+            os.kill(int(f.read()), signal.SIGKILL)
+        wait_for(lambda: "exited with status 137" in up.history("builder"), "its end and why", 60)
 
 
 def test_what_was_begun_goes_on_after_up_is_started_again():
-    up = Up()
-    wait_for(up.ended, "work", 60)
-    up.stop()
-    up = Up()
-    count = len(up.ended())
-    wait_for(lambda: len(up.ended()) > count, "the same conversation goes on", 60)
-    eq({a["conversation"] for a in up.agents().values()}, {1}, "conversation")
-    up.stop()
+    with Up() as up:
+        wait_for(up.ended, "work", 60)
+    with Up() as up:
+        count = len(up.ended())
+        wait_for(lambda: len(up.ended()) > count, "the same conversation goes on", 60)
+        eq({a["conversation"] for a in up.agents().values()}, {1}, "conversation")
 
 
 def test_without_the_demo_there_is_a_machine_that_runs_what_it_is_told():
     config = os.path.join(folder(), "kinds.conf")
     with open(config, "w") as f:
         f.write('kind sleeper {\n    argv = {"sleep", "1000"}\n    stop_grace = "1s"\n}\n')
-    up = Up("--config", config)
-    up.client.call("conversation.create",
-                   agents=[{"role": "a", "kind": "sleeper", "desired": "running"}])
-    wait_for(lambda: up.agents()["a"]["view"] == "running", "its process", 60)
-    eq(len(processes_of(up.url)), 1, "the sleeper")
-    up.stop()
+    with Up("--config", config) as up:
+        up.client.call("conversation.create",
+                       agents=[{"role": "a", "kind": "sleeper", "desired": "running"}])
+        wait_for(lambda: up.agents()["a"]["view"] == "running", "its process", 60)
+        eq(len(processes_of(up.url)), 1, "the sleeper")
 
 
 main(seconds=150)
