@@ -14,6 +14,7 @@
 #include "cli/help.h"
 #include "cli/verbs.h"
 #include "rpc/method.h"
+#include "watch/cause.h"
 #include "watch/ladder.h"
 
 enum { DOCUMENT_BYTES_MAX = 4 << 20 };
@@ -36,6 +37,7 @@ static const struct {
     {"cli.md", cli_write_markdown},
     {"configuration.md", write_configuration},
     {"ladder.md", ladder_write_docs},
+    {"why.md", cause_write_docs},
 };
 
 static bool is_same(const char *path, const struct buf *text)

@@ -57,7 +57,9 @@
     X(STOP_IS_A_CRASH, "stop-is-a-crash", "P22: a stop counts as a crash (L54)")                  \
     X(ESCAPEES_LEFT, "escapees-left", "P15: the agent's end is taken for that of its tree (L51)") \
     X(PID_ALONE, "pid-alone", "P15: a process is known by its number alone (L53)")                \
-    X(ZOMBIE_IS_ALIVE, "zombie-is-alive", "P22: a zombie is taken for alive (L34)")
+    X(ZOMBIE_IS_ALIVE, "zombie-is-alive", "P22: a zombie is taken for alive (L34)")               \
+    X(WHY_EARLIEST_CLOCK, "why-earliest-clock", "W16: a clock that moves nothing is promised")    \
+    X(WHY_WRONG_CAUSE, "why-wrong-cause", "W16: work that a fence holds is told as a start")
 
 enum planted {
 #define X(name, text, breaks) PLANTED_##name,

@@ -3,6 +3,7 @@
  *
  * Prints the number alone, so that a script can say N=$(reeve conversation create …).
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/macro.h"
@@ -77,6 +78,20 @@ static int write_params(struct json_out *w, const struct cli_args *args, struct 
     return 0;
 }
 
+/* On standard error: the number alone is for scripts. */
+static void warn(const struct cli_args *args, const struct json *result)
+{
+    const struct json *list = json_get(result, "warnings");
+    if (!list || list->type != JSON_ARRAY)
+        return;
+    JSON_FOREACH (text, list) {
+        _cleanup_buf_ struct buf line = BUF_INIT(PRINT_BYTES_MAX);
+        if (text->type == JSON_STRING)
+            print_clean(&line, text->string, PRINT_TEXT_CHARS_MAX);
+        fprintf(stderr, "reeve %s: warning: %.*s\n", args->verb->name, (int)line.len, line.data);
+    }
+}
+
 static int run(const struct cli_args *args, struct err *err)
 {
     _cleanup_(arena_release) struct arena a = ARENA_INIT;
@@ -90,6 +105,7 @@ static int run(const struct cli_args *args, struct err *err)
         return r;
     if (cli_flag(args, "json"))
         return print_result(result, err);
+    warn(args, result);
     buf_addf(&out, "%lld\n", (long long)json_get_int(result, "conversation", -1));
     return print_flush(&out, err);
 }

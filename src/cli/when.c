@@ -1,13 +1,9 @@
 /* when.c: see when.h. */
 #include "cli/when.h"
 
+#include "base/age.h"
 #include "base/clock.h"
 #include "base/macro.h"
-
-static const struct {
-    const char *name;
-    int64_t ms;
-} units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
 
 /* Days since 1970 of a date of the Gregorian calendar; the year begins in March here, so that the
  * leap day is its last. */
@@ -50,26 +46,10 @@ void when_add_time(struct buf *out, int64_t ms)
 
 void when_add_age(struct buf *out, int64_t ms)
 {
-    size_t i = 0;
-    ms = MAX(ms, INT64_C(0));
-    while (i + 1 < ARRAY_LEN(units) && ms < units[i].ms)
-        i++;
-    buf_addf(out, "%lld%s", (long long)(ms / units[i].ms), units[i].name);
-    if (units[i].ms > 1000) /* the next smaller unit tells more than a fraction */
-        buf_addf(out, " %02lld%s", (long long)(ms % units[i].ms / units[i + 1].ms),
-                 units[i + 1].name);
+    age_add(out, ms);
 }
 
 void when_add_limit(struct buf *out, int64_t ms)
 {
-    const char *blank = "";
-    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
-        if (ms < units[i].ms)
-            continue;
-        buf_addf(out, "%s%lld%s", blank, (long long)(ms / units[i].ms), units[i].name);
-        ms %= units[i].ms;
-        blank = " ";
-    }
-    if (!*blank)
-        buf_addz(out, "0s");
+    age_add_exactly(out, ms);
 }

@@ -268,3 +268,23 @@ int wishes_come_true(struct work *w, struct machine *m, struct err *err)
 {
     return agents_each(w, SQL_AGENT_LIST_ENSURED, STR_NONE, grant_wish, m, err);
 }
+
+/* ---- when a person changes what it is ---- */
+
+int agent_withdraw_start(struct work *w, struct agent *a, struct err *err)
+{
+    struct starts starts;
+    int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r < 0 || !starts.open)
+        return r;
+    struct query *q = store_query(w->store, SQL_COMMAND_GET);
+    query_int(q, 1, starts.open);
+    r = query_one(q, err);
+    bool is_nobodys = r == STORE_ROW && query_is_null(q, 6);
+    query_end(q);
+    if (r < 0 || !is_nobodys)
+        return MIN(r, 0);
+    agent_edit(w, a);
+    a->process = PROCESS_NONE;
+    return command_fail(w, starts.open, "set", err);
+}

@@ -37,3 +37,5 @@ int agent_restart_by_person(struct work *w, struct agent *a, struct err *err);
 int wishes_come_true(struct work *w, struct machine *m, struct err *err);
 /* For process.c: it failed, or ended unasked: counted, and what may be done about it, and when. */
 int agent_note_failure(struct work *w, struct agent *a, struct err *err);
+/* For agent.set: a start that waits for the first machine that offers its kind is taken back. */
+int agent_withdraw_start(struct work *w, struct agent *a, struct err *err);

@@ -13,8 +13,9 @@
 // clang-format off
 const struct method method_table[] = {
     {"conversation.create", METHOD_WRITE, MAY_OPERATOR,
-     params_conversation_create, method_conversation_create, "`{conversation}`",
-     "Begins a conversation; writes `meta_created` on turn 0, seq 1."},
+     params_conversation_create, method_conversation_create, "`{conversation, warnings?:[text]}`",
+     "Begins a conversation; writes `meta_created` on turn 0, seq 1. `warnings`: what cannot run as it is "
+     "asked for, because machines are known and none offers its kind."},
     {"conversation.get", METHOD_READ, MAY_ALL,
      params_conversation, method_conversation_get,
      "`{conversation, status, outcome, stop_reason_code, head:{lastTurn, lastClosedSeq, "
@@ -34,11 +35,13 @@ const struct method method_table[] = {
      "Continues a blocked conversation with a new window, which begins now."},
     {"conversation.why", METHOD_READ, MAY_ALL,
      params_conversation, method_conversation_why,
-     "`{conversation, status, outcome, stop_reason_code, now, endedBy, evidence:[{kind, value, ageMs, source}], "
+     "`{conversation, status, outcome, stop_reason_code, now, cause, says, remedy, next:{rung, rule, what, "
+     "dueAt, assumes}, endedBy, evidence:[{kind, value, ageMs, source}], "
      "standing:[{what, rung, rule, since, next:{rung, rule, dueAt}}], clocks:[{rung, rule, since, "
      "limitMs, leftMs, dueAt}], historyIsCut, history:[{at, rule, what, reason}]}`",
-     "Where it stands and on what evidence, which rule is next and when, what was done so far and "
-     "why."},
+     "Where it stands and why, on what evidence, what happens next and when, what was done so far. "
+     "`cause` is a code of docs/why.md, `says` the sentence for people, `remedy` what to type, or null; "
+     "`next` is the next move that will really happen, `standing` and `clocks` are all that count."},
     {"message.send", METHOD_APPEND, MAY_OPERATOR | MAY_AGENT,
      params_message_send, method_message_send, RECEIPT,
      "Appends a message. Finality `turn` closes the turn, `conversation` ends the conversation."},
@@ -142,6 +145,10 @@ const struct method method_table[] = {
      params_task_list, method_task_list, "`{tasks:[Task], next}`",
      "In the order of their numbers; pass `next` as `after` to go on. With a filter a page may be "
      "shorter than `limit`."},
+    {"task.why", METHOD_READ, MAY_ALL, params_task, method_task_why,
+     "`{task, status, agent, view, now, cause, says, remedy, next, pid, evidence, standing, "
+     "historyIsCut, history}`",
+     "As `agent.why`, for one task: why it waits, and for whom."},
     {"inbox.enqueue", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
      params_inbox_enqueue, method_inbox_enqueue, "`{inboxId, duplicate?}`",
      "A message for an agent, and a ring. Unique per agent, type, correlation and epoch of the agent: "
@@ -187,7 +194,7 @@ const struct method method_table[] = {
      "Who is there and how; of all active conversations, up to a page."},
     {"agent.why", METHOD_READ, MAY_ALL,
      params_agent_why, method_agent_why,
-     "`{agent, view, now, evidence, standing, history}`",
+     "`{agent, view, now, cause, says, remedy, next, pid, evidence, standing, historyIsCut, history}`",
      "As `conversation.why`, for one agent."},
     {"agent.logs", METHOD_READ, MAY_OPERATOR | MAY_READ,
      params_agent_logs, method_agent_logs, "`{text, truncated, next}`",
@@ -207,6 +214,10 @@ const struct method method_table[] = {
      "Answers a `read-log` that came with a poll: `{type, request, conversation, role, tailBytes, after?}`."},
     {"machine.list", METHOD_READ, MAY_OPERATOR | MAY_READ,
      params_none, method_machine_list, "`{machines}`", "Every machine that ever registered."},
+    {"machine.why", METHOD_READ, MAY_OPERATOR | MAY_READ,
+     params_machine_why, method_machine_why,
+     "`{machine, status, now, cause, says, remedy, next, evidence, standing}`",
+     "As `conversation.why`, for one machine."},
     {"lifecycle.ensure", METHOD_WRITE, MAY_OPERATOR,
      params_lifecycle, method_lifecycle_ensure, "`{ensured:[{role, view}]}`",
      "These agents should run: starts those that do not. Idempotent; refused once the conversation "

@@ -104,7 +104,7 @@ method_fn method_message_send, method_trace_append, method_turn_clear, method_at
 method_fn method_event_list, method_event_subscribe, method_event_unsubscribe;
 method_fn method_server_info, method_server_config, method_server_backup;
 method_fn method_clock_advance, method_clock_gap;
-method_fn method_conversation_resume, method_conversation_why;
+method_fn method_conversation_resume, method_conversation_why, method_task_why, method_machine_why;
 method_fn method_watchdog_rules, method_watchdog_run_once;
 method_fn method_lifecycle_ensure, method_lifecycle_stop, method_lifecycle_get_ensured,
     method_command_list;
@@ -203,7 +203,7 @@ extern const struct param params_inbox_enqueue[], params_inbox_receive[], params
 extern const struct param params_card_get[], params_card_list[];
 extern const struct param params_agent[], params_agent_why[], params_agent_set[],
     params_agent_list[];
-extern const struct param params_agent_logs[], params_machine_log[];
+extern const struct param params_agent_logs[], params_machine_log[], params_machine_why[];
 extern const struct param params_machine_register[], params_machine_poll[], params_machine_report[];
 extern const struct param params_participant[], params_participant_heartbeat[],
     params_participant_list[];

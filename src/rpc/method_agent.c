@@ -165,6 +165,9 @@ int method_agent_set(struct method_context *c, struct json_out *out, struct err 
         return r;
     if (removes)
         return conversation_remove_agent(c->work, a, err);
+    r = agent_withdraw_start(c->work, a, err);
+    if (r < 0)
+        return r;
     struct agent before = *a;
     agent_edit(c->work, a);
     a->desired = a->is_removed ? DESIRED_AUTO : a->desired; /* it is back */

@@ -1,6 +1,7 @@
 /* method_conversation.c: conversation.create, .get, .list, .end, .resume. */
 #include <stdio.h>
 
+#include "domain/offer.h"
 #include "rpc/method.h"
 
 static const char *const desired_choices[] = {"auto", "running", "stopped", NULL};
@@ -163,6 +164,28 @@ static int read_starting_role(struct method_context *c, struct conversation_spec
     return params_refuse(err, "startingRole", "is not one of agents");
 }
 
+/* What machines that are known cannot run. It may be that another one is to come. */
+static void write_warnings(struct method_context *c, const struct conversation_spec *spec,
+                           struct json_out *out)
+{
+    bool is_first = true;
+    for (size_t i = 0; i < spec->agent_count; i++) {
+        const struct agent_spec *a = &spec->agents[i];
+        if (!a->kind.n || offer_may_come(c->work, a->kind, a->machine))
+            continue;
+        if (is_first)
+            json_array(out, "warnings");
+        is_first = false;
+        json_string(out, NULL,
+                    arena_printf(c->arena,
+                                 "%.*s cannot start: no machine offers kind '%.*s' (%.*s)",
+                                 STR_ARG(a->role), STR_ARG(a->kind),
+                                 STR_ARG(offer_text(c->work, a->machine))));
+    }
+    if (!is_first)
+        json_end(out);
+}
+
 int method_conversation_create(struct method_context *c, struct json_out *out, struct err *err)
 {
     const struct json *runtime = params_get(c->params, "runtime_controls"),
@@ -188,9 +211,11 @@ int method_conversation_create(struct method_context *c, struct json_out *out, s
         r = read_starting_role(c, &spec, err);
     if (r == 0)
         r = conversation_create(c->work, &spec, &conversation, err);
-    if (r == 0)
-        json_int(out, "conversation", conversation);
-    return r;
+    if (r < 0)
+        return r;
+    json_int(out, "conversation", conversation);
+    write_warnings(c, &spec, out);
+    return 0;
 }
 
 /* ---- get, list ---- */

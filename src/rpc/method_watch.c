@@ -1,4 +1,6 @@
-/* method_watch.c: watchdog.rules, watchdog.runOnce, conversation.why. */
+/* method_watch.c: watchdog.rules, watchdog.runOnce, conversation.why, task.why, machine.why. */
+#include "domain/machine.h"
+#include "domain/task.h"
 #include "rpc/method.h"
 #include "watch/why.h"
 
@@ -11,6 +13,11 @@ static const char *const rule_choices[] = {
 
 const struct param params_watchdog_run_once[] = {
     {.name = "rule", .type = PARAM_CHOICE, .choices = rule_choices, .doc = "only this one"},
+    PARAMS_END,
+};
+
+const struct param params_machine_why[] = {
+    {.name = "machine", .type = PARAM_NAME, .required = true, .doc = "its name"},
     PARAMS_END,
 };
 
@@ -47,4 +54,29 @@ int method_watchdog_run_once(struct method_context *c, struct json_out *out, str
 int method_conversation_why(struct method_context *c, struct json_out *out, struct err *err)
 {
     return why_write_conversation(c->work, params_int(c->params, "conversation", 0), out, err);
+}
+
+int method_task_why(struct method_context *c, struct json_out *out, struct err *err)
+{
+    struct task *t;
+    int64_t task = params_int(c->params, "task", 0);
+    int r = task_get(c->work, task, &t, err);
+    if (r == 0 && !grant_sees(c->grant, t->conversation)) {
+        err_set(err, ERR_NOT_FOUND, "there is no task %lld", (long long)task);
+        err_str(err, "what", STR("task"));
+        return err_int(err, "id", task);
+    }
+    return r < 0 ? r : why_write_task(c->work, t, out, err);
+}
+
+int method_machine_why(struct method_context *c, struct json_out *out, struct err *err)
+{
+    struct str name = params_name(c->arena, c->params, "machine");
+    const struct machine *m = machine_find(c->work, name);
+    if (!m) {
+        err_set(err, ERR_NOT_FOUND, "machine %.*s has never registered", STR_ARG(name));
+        err_str(err, "what", STR("machine"));
+        return err_str(err, "id", name);
+    }
+    return why_write_machine(c->work, m, out, err);
 }

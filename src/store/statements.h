@@ -114,6 +114,10 @@
       "SELECT e.id, e.conversation, e.seq, e.turn, e.event, e.ts, e.type, e.finality, e.agent_id," \
       " e.payload, m.rule FROM moves m JOIN conversation_events e ON e.id = m.id"                  \
       " WHERE m.conversation = ?1 AND (m.rule = 'lifecycle') = ?3 ORDER BY m.id DESC LIMIT ?2")    \
+    X(MOVE_LIST_EXITS, READ,                                                                       \
+      "SELECT e.payload FROM moves m JOIN conversation_events e ON e.id = m.id"                    \
+      " WHERE m.conversation = ?1 AND m.rule IN ('agent.exited', 'command.expired')"               \
+      " ORDER BY m.id DESC LIMIT ?2")                                                              \
     X(AGENT_INSERT, WRITE,                                                                         \
       "INSERT INTO agents (conversation, role, position, kind, machine, desired)"                  \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                          \
@@ -282,6 +286,9 @@
       " ('pending', 'acknowledged', 'in_progress', 'suspended')")                                  \
     X(TASK_ERROR_UPDATE, WRITE, "UPDATE tasks SET error = ?2 WHERE task = ?1")                     \
     X(TASK_NOTE_UPDATE, WRITE, "UPDATE tasks SET note = ?2 WHERE task = ?1")                       \
+    X(TASK_QUEUED_BEFORE, READ,                                                                    \
+      "SELECT COUNT(*) FROM tasks WHERE conversation = ?1 AND role = ?2 AND status = 'queued'"     \
+      " AND task < ?3")                                                                            \
     X(TASK_NEXT_QUEUED, READ,                                                                      \
       "SELECT task FROM tasks WHERE conversation = ?1 AND role = ?2 AND status = 'queued'"         \
       " ORDER BY task LIMIT 1")                                                                    \

@@ -122,7 +122,7 @@ def test_a_task_that_waits_for_tools(s):
                        text), text)
     eq(json.loads(ok(s, "card", "show", "2").splitlines()[1]),
        {"toolCallId": "c2", "name": "a=b", "options": {"suspend_timeout_seconds": 600}, "epoch": 1})
-    check("unless its result is reported, tool.timeout" in ok(s, "why", f"{c}:a").replace("\n", " "),
+    check("(tool.timeout) unless its result is reported" in ok(s, "why", f"{c}:a").replace("\n", " "),
           "what comes next")
     eq(ok(s, "task", "resume", "1", "--epoch", "1"), "nothing to take\n")
     eq(ok(s, "task", "report", "1", "c1", "-", stdin="found\nit\n"), "accepted\n")
@@ -274,12 +274,12 @@ def test_why_of_an_agent(s):
     c = talk(s)
     agent = f"{c}:a"
     text = ok(s, "why", agent)
-    check(text.startswith(f"Agent {agent} is stopped; nothing is counting"), text)
+    check(text.startswith(f"Agent {agent} (stopped): nobody listens for {agent}"), text)
     join(s, c, "a", "me")
     give(s, c)
     advance(s, 20_000)
     text = ok(s, "why", agent)
-    check(f"Agent {agent} is waiting" in text, text)
+    check(f"Agent {agent} (waiting): task 1 is offered to me" in text, text)
     check("participant.expire" in text and "40s" in text, text)
     check("me listens" in text, "the evidence")
     eq(answer(s, "why", agent), s.call("agent.why", conversation=c, role="a"))
