@@ -59,7 +59,7 @@
     X(PID_ALONE, "pid-alone", "P15: a process is known by its number alone (L53)")                \
     X(ZOMBIE_IS_ALIVE, "zombie-is-alive", "P22: a zombie is taken for alive (L34)")               \
     X(WHY_EARLIEST_CLOCK, "why-earliest-clock", "W16: a clock that moves nothing is promised")    \
-    X(WHY_WRONG_CAUSE, "why-wrong-cause", "W16: work that a fence holds is told as a start")
+    X(WHY_WRONG_CAUSE, "why-wrong-cause", "W16: what may still run is told as to be started")
 
 enum planted {
 #define X(name, text, breaks) PLANTED_##name,

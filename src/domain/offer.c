@@ -26,6 +26,18 @@ bool offer_may_come(const struct work *w, struct str kind, struct str machine)
     return !is_known;
 }
 
+struct str offer_machines(struct work *w, const char *kind)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(OFFER_BYTES_MAX);
+    size_t told = 0;
+    for (const struct machine *m = w->machines; m; m = m->next)
+        if (machine_kind_find(m, kind) && ++told <= OFFERS_MAX)
+            buf_addf(&out, "%s%s", out.len ? ", " : "", m->name);
+    if (told > OFFERS_MAX)
+        buf_addf(&out, " and %zu more", told - OFFERS_MAX);
+    return arena_str(&w->arena, buf_str(&out));
+}
+
 static void add_kinds(struct buf *out, const struct machine *m)
 {
     buf_addf(out, "%s offers ", m->name);

@@ -169,9 +169,14 @@ static bool needs_machine(const struct situation *s)
     return s->is_wanted && s->obstacle == OBSTACLE_MACHINE;
 }
 
+static bool needs_its_machine(const struct situation *s)
+{
+    return needs_machine(s) && s->agent->machine[0];
+}
+
 static bool is_machine_unknown(const struct situation *s)
 {
-    return needs_machine(s) && s->agent->machine[0] && !s->machine;
+    return needs_its_machine(s) && !s->machine;
 }
 
 static bool is_running(const struct situation *s)
@@ -343,9 +348,11 @@ static const struct row rows[CAUSE_COUNT] = {
     [CAUSE_MACHINE_UNKNOWN] = {is_machine_unknown,
         "cannot start: machine {machine} has never registered; {agent} starts when it does",
         "reeve agent set {agent} --machine MACHINE", "moves it"},
-    [CAUSE_MACHINE_OFFLINE] = {needs_machine,
+    [CAUSE_MACHINE_OFFLINE] = {needs_its_machine,
         "cannot start: machine {machine} is {offline}; {agent} starts when it returns",
         "reeve agent set {agent} --machine MACHINE", "moves it"},
+    [CAUSE_KIND_OFFLINE] = {needs_machine,
+        "cannot start: every machine that offers kind '{kind}' is offline ({offering}); {agent} starts when one returns"},
     [CAUSE_REPLACING] = {is_replacing,
         "machine {machine} was told to replace {process} and has not confirmed it yet"},
     [CAUSE_NOT_READY] = {is_not_ready,
@@ -404,9 +411,8 @@ enum cause cause_find(const struct situation *s)
     enum cause cause = 0;
     while (!rows[cause].holds(s))
         REQUIRE(++cause < CAUSE_COUNT);
-    if (planted(WHY_WRONG_CAUSE) && cause == CAUSE_HELD_FOR_MACHINE)
-        return CAUSE_MACHINE_OFFLINE;
-    return cause;
+    bool may_still_run = cause == CAUSE_HELD_FOR_MACHINE || cause == CAUSE_MACHINE_AWAY;
+    return may_still_run && planted(WHY_WRONG_CAUSE) ? CAUSE_MACHINE_OFFLINE : cause;
 }
 
 bool cause_add_remedy(struct buf *out, enum cause cause, const struct situation *s)

@@ -51,6 +51,7 @@
     X(KIND_NOT_OFFERED, "kind_not_offered")           \
     X(MACHINE_UNKNOWN, "machine_unknown")             \
     X(MACHINE_OFFLINE, "machine_offline")             \
+    X(KIND_OFFLINE, "kind_offline")                   \
     X(REPLACING, "replacing")                         \
     X(NOT_READY, "not_ready")                         \
     X(STARTING, "starting")                           \

@@ -124,7 +124,10 @@ static void add_talk(const struct telling *t)
 
 static void add_task(const struct telling *t)
 {
-    buf_addf(t->out, "task %lld", (long long)t->s->task->task);
+    if (t->s->task)
+        buf_addf(t->out, "task %lld", (long long)t->s->task->task);
+    else
+        buf_addz(t->out, "its work");
 }
 
 static void add_task_number(const struct telling *t)
@@ -145,6 +148,11 @@ static void add_kind(const struct telling *t)
 static void add_offers(const struct telling *t)
 {
     buf_add_str(t->out, offer_text(t->s->w, STR("")));
+}
+
+static void add_offering(const struct telling *t)
+{
+    buf_add_str(t->out, offer_machines(t->s->w, t->s->agent->kind));
 }
 
 static void add_worker(const struct telling *t)
@@ -391,6 +399,7 @@ static const struct {
     {"asked", add_asked},
     {"kind", add_kind},
     {"offers", add_offers},
+    {"offering", add_offering},
     {"worker", add_worker},
     {"listener", add_listener},
     {"owner", add_owner},

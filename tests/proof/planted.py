@@ -44,6 +44,7 @@ WEAPONS = {
                  script("scenario/test_subscriptions", "afterId", "goes_on"),
                  script("scenario/test_participants", "supersede", "a_restart_grants", "P8"),
                  script("scenario/test_machines", "token", "instance", "twice", "register_ends"),
+                 script("scenario/test_why", "what_fired", "held_for_machine"),
                  script("scenario/test_shim", "L51_an", "L54_a_stop", "signals_and"),
                  script("scenario/test_machine_facts", "overtaken"),
                  script("scenario/test_machine_link", "same_spawn", "P21", "facts_are")],

@@ -481,6 +481,18 @@ def test_machine_offline(s):
 
 
 @manual()
+def test_kind_offline(s):
+    Machine(s, "build-1")
+    Machine(s, "build-2")
+    Machine(s, "other", kinds=[kind("x")])
+    go_offline(s)
+    Machine(s, "other", kinds=[kind("x")])
+    c = wanted(s)
+    tells(s, "kind_offline", rf"cannot start: every machine that offers kind 'worker' is offline "
+          rf"\(build-1, build-2\); {c}:a starts when one returns", c=c)
+
+
+@manual()
 def test_starting(s):
     m = Machine(s)
     c = wanted(s)

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "rpc/params.h"
 #include "sim/model.h"
+#include "sim/why.h"
 #include "sim/world.h"
 
 #define KEYS_KEPT_MS INT64_C(86000000)
@@ -230,6 +231,7 @@ static void take_event(struct sim *s, struct told *e)
         if (strcmp(of_kind[i].kind, e->kind) == 0)
             of_kind[i].check(s, e);
     inbox_told(s, e->kind, e->data);
+    why_told(s, e->conversation, e->ts_ms, e->kind, e->data);
     arena_release(&arena);
 }
 

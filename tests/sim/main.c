@@ -3,6 +3,7 @@
  *
  *     reeve-sim [--seeds N] [--from SEED] [--jobs N] [--found DIR]   makes N histories
  *               [--first] [--twice]                              until one fails; each two times
+ *               [--why]                        a `why` that is wrong ends its history (W16: why.h)
  *     reeve-sim --seed SEED [--trace] [--print]                      one, and what happens in it
  *     reeve-sim --replay FILE|FOLDER... [--trace]                    scenarios
  *
@@ -32,13 +33,16 @@
 #include "sim/world.h"
 
 enum { JOBS_MAX = 64, CHILD_SEEDS = 50, TRIES = 600, SECONDS_MAX = 300, STEPS_MAX = 200000 };
+/* W16: a wrong one of so many is too much; and how many are compared in a history, on average. */
+enum { WRONG_PER = 1000, CAUSES_LEAST = 5, MOVES_LEAST = 1 };
 
 #define YEAR_MS 31557600000.0
 
 struct settings {
     uint64_t from, seeds;
     int jobs;
-    bool traces, prints, twice, first;
+    struct how how;
+    bool prints, twice, first;
     const char *found;
 };
 
@@ -47,6 +51,8 @@ struct settings {
 struct sum {
     uint64_t ticks, failed;
     int64_t steps, events, simulated_ms, agent_ms;
+    struct why_score why;
+    uint64_t why_seed; /* of the first wrong one */
 };
 
 /* What a child has to tell; its steps as they are made, so that a crash leaves them. */
@@ -91,14 +97,14 @@ static pid_t fork_quietly(void)
     return pid;
 }
 
-static void in_child(const struct script *script, struct slot *slot, bool traces)
+static void in_child(const struct script *script, struct slot *slot, struct how how)
 {
     memset(&slot->history, 0, sizeof slot->history);
     pid_t pid = fork_quietly();
     if (pid == 0) {
-        if (!traces && !freopen("/dev/null", "w", stderr))
+        if (!how.traces && !freopen("/dev/null", "w", stderr))
             _exit(2);
-        slot->history = run_script(script, traces);
+        slot->history = run_script(script, how);
         _exit(0);
     }
     int status;
@@ -111,12 +117,13 @@ static void in_child(const struct script *script, struct slot *slot, bool traces
 struct wanted {
     struct slot *slot;
     const char *promise;
+    struct how how;
 };
 
 static bool fails_alike(void *ctx, const struct script *candidate)
 {
     struct wanted *w = ctx;
-    in_child(candidate, w->slot, false);
+    in_child(candidate, w->slot, w->how);
     return w->slot->history.has_failed && strcmp(w->slot->history.promise, w->promise) == 0;
 }
 
@@ -127,12 +134,12 @@ static void write_scenario(const struct script *script, const struct history *h,
     fprintf(f, "# %s %s\n%.*s", h->promise, h->why, (int)text.len, text.data);
 }
 
-static void make_again(uint64_t seed, struct slot *slot)
+static void make_again(uint64_t seed, struct slot *slot, struct how how)
 {
     slot->record = (struct script){.steps = slot->steps, .room = STEPS_MAX};
     pid_t pid = fork_quietly();
     if (pid == 0) {
-        run_seed(seed, &slot->record, false);
+        run_seed(seed, &slot->record, how);
         _exit(0);
     }
     waitpid(pid, NULL, 0);
@@ -143,17 +150,18 @@ static void shrink_and_tell(uint64_t seed, const struct settings *set)
     struct slot *slot = new_slots(2);
     struct script script = {0};
     char promise[16];
-    make_again(seed, slot);
+    const struct how how = {.stops_at_wrong_why = set->how.stops_at_wrong_why};
+    make_again(seed, slot, how);
     script = slot->record;
-    in_child(&script, &slot[0], false);
+    in_child(&script, &slot[0], how);
     if (!slot[0].history.has_failed) {
         printf("# seed %llu does not fail again\n", (unsigned long long)seed);
         return;
     }
     snprintf(promise, sizeof promise, "%s", slot[0].history.promise);
-    struct wanted w = {&slot[1], promise};
+    struct wanted w = {&slot[1], promise, how};
     shrink(&script, TRIES, fails_alike, &w);
-    in_child(&script, &slot[1], false);
+    in_child(&script, &slot[1], how);
     printf("# %zu steps are enough:\n", script.count);
     write_scenario(&script, &slot[1].history, stdout);
     if (set->found) {
@@ -170,7 +178,18 @@ static void shrink_and_tell(uint64_t seed, const struct settings *set)
 
 /* ---- many ---- */
 
-static void add(struct sum *sum, const struct history *h)
+static void add_why(struct sum *sum, const struct why_score *why, uint64_t seed)
+{
+    if (why->wrong && !sum->why.wrong) {
+        memcpy(sum->why.first, why->first, sizeof why->first);
+        sum->why_seed = seed;
+    }
+    sum->why.causes += why->causes;
+    sum->why.moves += why->moves;
+    sum->why.wrong += why->wrong;
+}
+
+static void add(struct sum *sum, const struct history *h, uint64_t seed)
 {
     sum->ticks += h->ticks;
     sum->steps += h->steps;
@@ -178,12 +197,13 @@ static void add(struct sum *sum, const struct history *h)
     sum->simulated_ms += h->simulated_ms;
     sum->agent_ms += h->simulated_ms * h->agents;
     sum->failed += h->has_failed;
+    add_why(sum, &h->score, seed);
 }
 
 static struct history make(uint64_t seed, const struct settings *set)
 {
-    struct history h = run_seed(seed, NULL, set->traces);
-    if (set->twice && run_seed(seed, NULL, false).hash != h.hash) {
+    struct history h = run_seed(seed, NULL, set->how);
+    if (set->twice && run_seed(seed, NULL, (struct how){0}).hash != h.hash) {
         h.has_failed = true;
         snprintf(h.promise, sizeof h.promise, "HASH");
         snprintf(h.why, sizeof h.why, "made twice, it is not the same");
@@ -194,12 +214,12 @@ static struct history make(uint64_t seed, const struct settings *set)
 /* Until one fails. */
 _noreturn_ static void child(struct slot *slot, const struct settings *set)
 {
-    if (!set->traces && !freopen("/dev/null", "w", stderr))
+    if (!set->how.traces && !freopen("/dev/null", "w", stderr))
         _exit(2);
     for (; slot->seed < slot->end && !slot->history.has_failed; slot->seed++) {
         alarm(SECONDS_MAX);
         slot->history = make(slot->seed, set);
-        add(&slot->sum, &slot->history);
+        add(&slot->sum, &slot->history, slot->seed);
     }
     _exit(0);
 }
@@ -243,8 +263,44 @@ static void end(struct slot *slot, int status, struct sum *sum, const struct set
     sum->events += slot->sum.events;
     sum->simulated_ms += slot->sum.simulated_ms;
     sum->agent_ms += slot->sum.agent_ms;
+    add_why(sum, &slot->sum.why, slot->sum.why_seed);
     if (slot->history.has_failed)
         tell(has_crashed ? slot->seed++ : slot->seed - 1, &slot->history, set);
+}
+
+/* W16: of all that was compared, at most one in a thousand is wrong; and enough was compared for
+ * that to be seen. */
+static bool is_why_right(const struct sum *sum)
+{
+    return sum->why.wrong * WRONG_PER <= sum->why.causes + sum->why.moves;
+}
+
+static bool is_why_seen(const struct sum *sum, uint64_t seeds)
+{
+    return sum->why.causes >= (int64_t)seeds * CAUSES_LEAST &&
+           sum->why.moves >= (int64_t)seeds * MOVES_LEAST;
+}
+
+static bool tell_why(const struct sum *sum, uint64_t seeds)
+{
+    int64_t compared = sum->why.causes + sum->why.moves;
+    printf("# why: %lld causes and %lld moves compared, %lld wrong (%.3f %% right)\n",
+           (long long)sum->why.causes, (long long)sum->why.moves, (long long)sum->why.wrong,
+           compared ? 100.0 * (double)(compared - sum->why.wrong) / (double)compared : 0.0);
+    if (sum->why.wrong)
+        printf("# why: the first that is wrong, of seed %llu: %s\n",
+               (unsigned long long)sum->why_seed, sum->why.first);
+    if (is_why_right(sum) && is_why_seen(sum, seeds))
+        return true;
+    printf("not ok - seed %llu: W16 %s\n", (unsigned long long)sum->why_seed,
+           is_why_right(sum) ? "too little was compared" : sum->why.first);
+    return false;
+}
+
+/* Nothing more need be made to know that it has failed. */
+static bool has_seen(const struct sum *sum)
+{
+    return sum->failed || (!is_why_right(sum) && sum->why.causes >= 1000);
 }
 
 static int run_many(const struct settings *set)
@@ -257,7 +313,7 @@ static int run_many(const struct settings *set)
     struct timespec begun, ended;
     clock_gettime(CLOCK_MONOTONIC, &begun);
     for (;;) {
-        for (int i = 0; i < set->jobs && !(set->first && sum.failed); i++)
+        for (int i = 0; i < set->jobs && !(set->first && has_seen(&sum)); i++)
             if (!pids[i] && (pids[i] = begin(&slots[i], &next, last, set)))
                 running++;
         if (!running)
@@ -279,6 +335,7 @@ static int run_many(const struct settings *set)
            (unsigned long long)set->seeds, (long long)sum.steps, (unsigned long long)sum.ticks,
            (long long)sum.events, (double)sum.simulated_ms / YEAR_MS,
            (double)sum.agent_ms / YEAR_MS, seconds, (double)sum.steps / seconds);
+    sum.failed += !sum.failed && !tell_why(&sum, set->seeds);
     if (!sum.failed)
         printf("ok - %llu histories from seed %llu\n", (unsigned long long)set->seeds,
                (unsigned long long)set->from);
@@ -292,7 +349,7 @@ static int run_many(const struct settings *set)
 static int run_one(const struct settings *set)
 {
     struct script record = {0};
-    struct history h = run_seed(set->from, &record, set->traces);
+    struct history h = run_seed(set->from, &record, set->how);
     if (set->prints)
         write_scenario(&record, &h, stdout);
     printf("%s - seed %llu: %s %s\n# %lld steps, %llu ticks, %lld events, %lld s, hash %016llx\n",
@@ -314,7 +371,7 @@ static void replay_file(struct replays *r, const char *path)
     struct script script;
     if (!script_read(&script, path))
         exit(2);
-    in_child(&script, r->slot, r->set->traces);
+    in_child(&script, r->slot, r->set->how);
     const struct history *h = &r->slot->history;
     printf("%s - %s: %s %s\n", h->has_failed ? "not ok" : "ok", path, h->promise, h->why);
     r->failed |= h->has_failed;
@@ -363,12 +420,12 @@ static void be_quick(void)
 
 int main(int argc, char **argv)
 {
-    enum { SEEDS = 1, FROM, SEED, JOBS, REPLAY, TRACE, PRINT, TWICE, FOUND, FIRST };
+    enum { SEEDS = 1, FROM, SEED, JOBS, REPLAY, TRACE, PRINT, TWICE, FOUND, FIRST, WHY };
     static const struct option options[] = {
         {"seeds", 1, NULL, SEEDS}, {"from", 1, NULL, FROM},     {"seed", 1, NULL, SEED},
         {"jobs", 1, NULL, JOBS},   {"replay", 0, NULL, REPLAY}, {"trace", 0, NULL, TRACE},
         {"print", 0, NULL, PRINT}, {"twice", 0, NULL, TWICE},   {"found", 1, NULL, FOUND},
-        {"first", 0, NULL, FIRST}, {NULL, 0, NULL, 0}};
+        {"first", 0, NULL, FIRST}, {"why", 0, NULL, WHY},       {NULL, 0, NULL, 0}};
     const char *seeds = getenv("REEVE_SIM_SEEDS");
     struct settings set = {.from = 1, .seeds = seeds ? strtoull(seeds, NULL, 10) : 2000, .jobs = 2};
     int mode = SEEDS, c;
@@ -381,13 +438,15 @@ int main(int argc, char **argv)
         else if (c == JOBS && value > 0 && value <= JOBS_MAX)
             set.jobs = (int)value;
         else if (c == TRACE)
-            set.traces = true;
+            set.how.traces = true;
         else if (c == PRINT)
             set.prints = true;
         else if (c == TWICE)
             set.twice = true;
         else if (c == FIRST)
             set.first = true;
+        else if (c == WHY)
+            set.how.stops_at_wrong_why = true;
         else if (c == FOUND)
             set.found = optarg;
         else if (c != REPLAY)

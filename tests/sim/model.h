@@ -102,7 +102,24 @@
     X(TWO_OF_A_REQUEST, "SELECT conversation, client_request_id FROM conversation_events"          \
       " WHERE client_request_id IS NOT NULL GROUP BY conversation, agent_id, client_request_id"    \
       " HAVING COUNT(*) > 1")                                                                      \
-    X(MACHINE_ONLINE, "SELECT is_online FROM machines WHERE machine = ?1")
+    X(MACHINE_ONLINE, "SELECT is_online FROM machines WHERE machine = ?1")                         \
+    X(WHY_AGENT, "SELECT a.desired, a.ensured, a.process, a.spawn_id, a.kind, a.machine,"          \
+      " a.is_listening, a.active_task, a.breaker_open, a.is_crashed, a.restart_at, c.command,"     \
+      " c.machine, c.spawn_id, EXISTS (SELECT 1 FROM processes p WHERE p.spawn_id = a.spawn_id"    \
+      "   AND p.ended_at IS NULL AND p.pid > 0), t.status, t.held, t.lease_ms, t.claimed_spawn,"   \
+      " t.progress_at, (SELECT COUNT(*) FROM turn_waiting_tools w WHERE w.task = t.task"           \
+      "   AND w.epoch = t.epoch AND w.wait_status = 'waiting'),"                                   \
+      " (SELECT COUNT(*) FROM turn_waiting_tools w WHERE w.task = t.task AND w.epoch = t.epoch"    \
+      "   AND w.ledger_status = 'pending'), (SELECT COUNT(*) FROM turn_waiting_tools w"            \
+      "   WHERE w.task = t.task AND w.epoch = t.epoch AND w.ledger_status = 'processing')"         \
+      " FROM agents a LEFT JOIN tasks t ON t.task = a.active_task LEFT JOIN machine_commands c"    \
+      "   ON c.conversation = a.conversation AND c.role = a.role AND c.type <> 'stop-agent'"       \
+      "   AND c.closed_at IS NULL WHERE a.conversation = ?1 AND a.role = ?2")                      \
+    X(WHY_LAST_START, "SELECT MAX(command) FROM machine_commands WHERE conversation = ?1"          \
+      " AND role = ?2 AND type <> 'stop-agent'")                                                   \
+    X(WHY_TASK, "SELECT conversation, role, status, completed_at FROM tasks WHERE task = ?1")      \
+    X(WHY_OPEN, "SELECT COUNT(*) FROM tasks WHERE conversation = ?1 AND completed_at IS NULL"      \
+      " AND status <> 'queued'")
 // clang-format on
 
 enum look {

@@ -20,6 +20,13 @@ static struct ask *note(struct sim *s, struct ask *a, int64_t conversation, int 
     return a;
 }
 
+/* A kind that no machine offers. */
+static bool is_misspelt(const struct sim *s, uint32_t arg, int role)
+{
+    uint64_t r = arg + (uint64_t)role;
+    return sim_happens(s, &r, s->swarm.odd_kinds);
+}
+
 static void create(struct sim *s, int who, uint32_t arg)
 {
     static const char *const wishes[] = {"auto", "auto", "running"};
@@ -30,7 +37,8 @@ static void create(struct sim *s, int who, uint32_t arg)
         buf_addf(&agents, "%s{'role':'r%d','desired':'%s'", i ? "," : "", i,
                  wishes[(arg >> i) % 3]);
         if (i < s->swarm.managed_roles)
-            buf_addf(&agents, ",'kind':'k%d'", i % SIM_KINDS);
+            buf_addf(&agents, ",'kind':'%s%d'", is_misspelt(s, arg, i) ? "misspelt-k" : "k",
+                     i % SIM_KINDS);
         buf_addz(&agents, "}");
     }
     buf_addc(&agents, '\0');

@@ -156,29 +156,32 @@ static struct history finish(struct sim *s)
                         .steps = s->steps,
                         .events = (int64_t)s->checker->event_count,
                         .simulated_ms = s->now_ms,
-                        .agents = s->fleet.conversation_count * s->swarm.roles};
+                        .agents = s->fleet.conversation_count * s->swarm.roles,
+                        .score = *why_score_of(s)};
     snprintf(o.promise, sizeof o.promise, "%s", s->promise);
     snprintf(o.why, sizeof o.why, "%s", s->why);
     sim_free(s);
     return o;
 }
 
-struct history run_seed(uint64_t seed, struct script *record, bool traces)
+struct history run_seed(uint64_t seed, struct script *record, struct how how)
 {
     struct swarm swarm = swarm_of_seed(seed);
     struct sim *s = sim_new(&swarm);
     if (record)
         record->swarm = swarm;
     s->record = record;
-    s->traces = traces;
+    s->traces = how.traces;
+    s->stops_at_wrong_why = how.stops_at_wrong_why;
     generate(s);
     return finish(s);
 }
 
-struct history run_script(const struct script *script, bool traces)
+struct history run_script(const struct script *script, struct how how)
 {
     struct sim *s = sim_new(&script->swarm);
-    s->traces = traces;
+    s->traces = how.traces;
+    s->stops_at_wrong_why = how.stops_at_wrong_why;
     replay(s, script);
     return finish(s);
 }

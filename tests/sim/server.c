@@ -7,6 +7,7 @@
 
 #include "sim/actor.h"
 #include "sim/checker.h"
+#include "sim/why.h"
 #include "sim/worker.h"
 #include "sim/world.h"
 
@@ -51,6 +52,7 @@ static void mend(struct sim *s, int who, uint32_t arg)
 {
     (void)who, (void)arg;
     s->disk_is_bad = false;
+    why_disturbed(s);
     fault_vfs_plan(s->disk, FAULT_DEATH, 0, false);
 }
 
@@ -66,6 +68,7 @@ static void unwatched(struct sim *s, int64_t ms)
         return;
     s->awake_at_ms = s->now_ms + ms;
     checker_server_sleeps(s, ms);
+    why_disturbed(s);
 }
 
 /* Boot time goes on, monotonic time does not. */
@@ -105,6 +108,7 @@ static void settle(struct sim *s, int who, uint32_t arg)
     uint64_t r = arg;
     mend(s, who, arg);
     checker_server_wakes(s);
+    why_disturbed(s);
     s->awake_at_ms = MIN(s->awake_at_ms, s->now_ms);
     for (int i = 0; i < s->swarm.machines; i++)
         s->fleet.hosts[i].cut_until_ms =

@@ -103,6 +103,7 @@ static void choose_inbox(struct swarm *s, uint64_t *r)
     SET(pmo, pending_wakeup_skip_seconds, 0, 300);
     SET(worker, watchdog_interval_seconds, 1, 10);
     SET(worker, inbox_processing_timeout_seconds, 0, 90);
+    s->odd_kinds = rate(r, 300);
 }
 #undef SET
 

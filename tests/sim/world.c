@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "sim/checker.h"
+#include "sim/why.h"
 
 #define SIM_BEGINNING_MS INT64_C(1700000000000)
 enum { PEER_ROOM_BYTES = 1 << 24, TICKS_WITHOUT_TIME_MAX = 20000, JSON_DEPTH = 64 };
@@ -187,6 +188,7 @@ bool sim_start_server(struct sim *s)
     }
     sim_trace(s, "  the server begins at %lld", (long long)sim_server_ms(s));
     checker_server_started(s);
+    why_disturbed(s);
     return true;
 }
 
@@ -227,6 +229,7 @@ void sim_kill_server(struct sim *s)
         return;
     sim_trace(s, "  the server is killed at %lld", (long long)sim_server_ms(s));
     checker_server_ends(s);
+    why_disturbed(s);
     outbox_release(&s->out);
     bell_forget(s);
     fault_vfs_power_off(s->disk);
@@ -456,6 +459,7 @@ static struct core_input *input_of(struct sim *s, struct ask *a)
     sim_trace(s, "  >> %lld %s %s", (long long)a->id, ask_names[a->method], a->params);
     a->state = ASK_TAKEN;
     a->taken_in = s->ticks + 1;
+    why_input(s, a);
     if (a->is_doubled)
         double_up(s, a);
     return in;
@@ -524,6 +528,34 @@ static void tick(struct sim *s, struct core_input *inputs)
     checker_tick_ends(s);
     take_messages(s);
     checker_tick_answered(s);
+}
+
+/* No promise looks at such a tick: it writes nothing. */
+const struct json *sim_ask_now(struct sim *s, struct arena *a, const char *method,
+                               const char *params)
+{
+    struct outbox out = {0};
+    struct err err = ERR_INIT;
+    const struct json *reply = NULL;
+    struct message *m;
+    _cleanup_free_ char *text = mem_printf(
+        "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"%s\",\"params\":%s}", method, params);
+    struct peer *peer = peer_new(NULL, PEER_ROOM_BYTES);
+    struct core_input *in = core_input_new(CORE_REQUEST, peer);
+    in->request = rpc_request_new(peer, &sim_operator, true, str_of(text), JSON_DEPTH);
+    core_tick(s->core, in, &out);
+    while ((m = outbox_take_first(&out))) {
+        struct str answer = arena_str(a, buf_str(&m->data));
+        sim_hash(s, answer.p, answer.n);
+        sim_trace(s, "  ?? %s %s: %.*s", method, params, (int)MIN(answer.n, (size_t)900), answer.p);
+        if (m->peer == peer && json_parse(a, answer, JSON_DEPTH, &reply, &err) < 0)
+            reply = NULL;
+        message_free(m);
+    }
+    peer_unref(peer);
+    if (fault_vfs_is_dying(s->disk))
+        sim_kill_server(s);
+    return json_get(reply, "result");
 }
 
 static void deliver_letters(struct sim *s)
@@ -610,6 +642,8 @@ void sim_pump(struct sim *s)
     }
     if (is_awake(s) && !s->has_failed)
         checker_at_rest(s);
+    if (is_awake(s) && !s->has_failed)
+        why_at_rest(s);
     s->wake_at_ms = next_wake_ms(s);
 }
 
@@ -685,6 +719,7 @@ struct sim *sim_new(const struct swarm *swarm)
     s->disk = new_disk(swarm->seed);
     add_ask(s, (struct ask){.state = ASK_LOST}); /* id 0 is none */
     s->checker = checker_new();
+    s->oracle = why_new();
     sim_start_server(s);
     return s;
 }
@@ -704,6 +739,7 @@ struct sim *sim_free(struct sim *s)
         sim_kill_server(s);
     sim_drop_connections(s);
     checker_free(s->checker);
+    why_free(s->oracle);
     for (size_t i = 0; i < s->ask_count; i++)
         free_ask(s->asks[i]);
     for (size_t i = 0; i < s->letter_count; i++)

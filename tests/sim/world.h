@@ -28,6 +28,7 @@
 #include "sim/script.h"
 
 struct checker;
+struct oracle;
 
 /* X(name, text, is keyed): what is asked in simulations; keyed ones take a retry key. */
 #define ASK_LIST(X)                              \
@@ -150,8 +151,10 @@ struct sim {
 
     struct fleet fleet;
     struct checker *checker;
-    bool traces;      /* tell everything on stderr */
-    bool is_settling; /* no more faults; what is open must end */
+    struct oracle *oracle;
+    bool stops_at_wrong_why; /* --why */
+    bool traces;             /* tell everything on stderr */
+    bool is_settling;        /* no more faults; what is open must end */
 
     bool has_failed;
     char promise[16], why[600];
@@ -191,6 +194,9 @@ struct ask *sim_ask(struct sim *s, enum actor kind, int who, const struct grant 
 /* The same again, with the same key. */
 struct ask *sim_ask_again(struct sim *s, const struct ask *first, uint32_t arg);
 extern const struct grant sim_operator;
+/* An operator asks, and is answered at once: the result, in the arena; NULL: there is none. */
+const struct json *sim_ask_now(struct sim *s, struct arena *a, const char *method,
+                               const char *params);
 
 /* A promise is broken: the first one counts. */
 void sim_fail(struct sim *s, const char *promise, const char *fmt, ...) _printf_(3, 4);
