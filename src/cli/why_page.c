@@ -77,7 +77,7 @@ static void add_evidence(struct buf *out, const struct json *why)
 /* ---- what is counting ---- */
 
 struct counting {
-    const struct json *next, *of, *since;
+    const struct json *next, *of;
     int64_t due_ms;
 };
 
@@ -97,7 +97,7 @@ static size_t read_counting(const struct json *why, struct counting *ret)
         return 0;
     JSON_FOREACH (item, list) {
         const struct json *next = clocks ? item : json_get(item, "next");
-        struct counting c = {.next = next, .of = item, .since = item};
+        struct counting c = {.next = next, .of = item};
         if (n < ROWS_MAX && when_parse(json_get_text(next, "dueAt"), &c.due_ms))
             ret[n++] = c;
     }
@@ -105,34 +105,48 @@ static size_t read_counting(const struct json *why, struct counting *ret)
     return n;
 }
 
-static void add_counting(struct buf *out, const struct json *why)
+/* What it counts, and of what: of a conversation its limit. */
+static void add_of_cell(struct table *t, const struct json *of)
+{
+    _cleanup_buf_ struct buf limit = BUF_INIT(64);
+    int64_t limit_ms = json_get_int(of, "limitMs", -1);
+    if (limit_ms < 0) {
+        add_text_cell(t, of, "what");
+        return;
+    }
+    when_add_limit(&limit, limit_ms);
+    table_cell(t, buf_str(&limit));
+}
+
+/* Rings are many and move nothing: a brief page leaves them out. */
+static bool is_ring(const struct counting *c)
+{
+    return str_is(json_get_text(c->next, "rung"), "ring");
+}
+
+static void add_counting(struct buf *out, const struct json *why, bool is_brief)
 {
     static const char *const heads[] = {"LEFT", "COUNTING", "RUNG", "OF", "SINCE"};
     struct counting rows[ROWS_MAX];
     int64_t now_ms = 0;
     bool has_now = when_parse(json_get_text(why, "now"), &now_ms);
     size_t n = read_counting(why, rows);
-    _cleanup_(table_release) struct table t = TABLE(ARRAY_LEN(heads));
-    if (n == 0) {
-        buf_addz(out, "COUNTING\nnothing\n");
-        return;
-    }
+    _cleanup_(table_release) struct table t = TABLE(ARRAY_LEN(heads) - is_brief);
     add_heads(&t, heads);
     for (size_t i = 0; i < n; i++) {
-        _cleanup_buf_ struct buf limit = BUF_INIT(64);
-        int64_t limit_ms = json_get_int(rows[i].of, "limitMs", -1);
+        if (is_brief && is_ring(&rows[i]))
+            continue;
         add_age_cell(&t, rows[i].due_ms - now_ms, has_now);
         add_text_cell(&t, rows[i].next, "rule");
         add_text_cell(&t, rows[i].next, "rung");
-        if (limit_ms >= 0)
-            when_add_limit(&limit, limit_ms);
-        if (limit.len)
-            table_cell(&t, buf_str(&limit));
-        else
-            add_text_cell(&t, rows[i].of, "what");
-        add_text_cell(&t, rows[i].since, "since");
+        add_of_cell(&t, rows[i].of);
+        if (!is_brief)
+            add_text_cell(&t, rows[i].of, "since");
     }
-    table_write(&t, out);
+    if (t.count > t.columns)
+        table_write(&t, out);
+    else
+        buf_addz(out, "COUNTING\nnothing\n");
 }
 
 /* ---- what was done ---- */
@@ -216,9 +230,8 @@ static void add_headline(struct buf *out, struct str subject, const struct json 
 /* ---- the page ---- */
 
 /* Leaves lines out until all sections have `room` lines, an empty one before each included. */
-static size_t shorten(struct section s[SECTIONS], size_t room)
+static void shorten(struct section s[SECTIONS], size_t room)
 {
-    size_t left_out = 0;
     for (;;) {
         size_t sum = 0;
         struct section *longest = &s[0];
@@ -228,10 +241,9 @@ static size_t shorten(struct section s[SECTIONS], size_t room)
             if (shown > longest->lines - longest->left_out)
                 longest = &s[i];
         }
-        if (sum + (left_out > 0) <= room || longest->lines - longest->left_out <= 2)
-            return left_out;
+        if (sum <= room || longest->lines - longest->left_out <= 2)
+            return;
         longest->left_out++;
-        left_out++;
     }
 }
 
@@ -253,7 +265,7 @@ static void add_section(struct buf *out, const struct section *s)
 void why_page_add(struct buf *out, struct str subject, const struct json *why, struct str command,
                   bool all)
 {
-    size_t columns = screen_columns(), left_out = 0;
+    size_t columns = screen_columns();
     bool is_brief = columns && !all;
     struct section s[SECTIONS] = {
         [EVIDENCE] = {.text = BUF_INIT(PRINT_BYTES_MAX)},
@@ -262,16 +274,16 @@ void why_page_add(struct buf *out, struct str subject, const struct json *why, s
     add_headline(out, subject, why, columns ? columns : (size_t)COLUMNS_DEFAULT);
     size_t headline = count_lines(buf_str(out));
     add_evidence(&s[EVIDENCE].text, why);
-    add_counting(&s[COUNTING].text, why);
+    add_counting(&s[COUNTING].text, why, is_brief);
     add_history(&s[HISTORY].text, why, is_brief);
     for (int i = 0; i < SECTIONS; i++)
         s[i].lines = count_lines(buf_str(&s[i].text));
     if (is_brief)
-        left_out = shorten(s, WHY_LINES - MIN(headline, (size_t)WHY_LINES));
+        shorten(s, WHY_LINES - 1 - MIN(headline, (size_t)WHY_LINES - 1));
     for (int i = 0; i < SECTIONS; i++) {
         add_section(out, &s[i]);
         buf_release(&s[i].text);
     }
-    if (left_out)
-        buf_addf(out, "%zu more lines: %.*s --all\n", left_out, STR_ARG(command));
+    if (is_brief)
+        buf_addf(out, "All of it: %.*s --all\n", STR_ARG(command));
 }

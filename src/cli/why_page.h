@@ -2,8 +2,9 @@
  * why_page.h: an answer of agent.why, task.why, conversation.why or machine.why, for people.
  *
  * First the sentence and what to type, then what it rests on: evidence, what is counting, what was
- * done. On a terminal all of it is at most WHY_LINES lines, none longer than the terminal is wide;
- * what was left out is counted. Texts in it come from agents, so all of them are cleaned.
+ * done. On a terminal all of it is at most WHY_LINES lines, none longer than the terminal is wide:
+ * the newest of what was done, and no rings. Texts in it come from agents, so all of them are
+ * cleaned.
  */
 #pragma once
 

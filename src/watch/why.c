@@ -314,7 +314,6 @@ static void write_agent_evidence(const struct situation *s, struct json_out *out
     const struct agent *a = s->agent;
     json_array(out, "evidence");
     write_evidence(w, out, "view", str_of(agent_view_name(a->view)), a->view_ms, "lifecycle");
-    write_evidence(w, out, "desired", str_of(agent_desired_name(a->desired)), 0, "agent");
     write_evidence(w, out, "listener", listener_text(w, a), a->last_seen_ms, "heartbeat");
     if (s->asked && s->asked != s->task)
         write_task_evidence(s, s->asked, out);
@@ -322,6 +321,7 @@ static void write_agent_evidence(const struct situation *s, struct json_out *out
         write_task_evidence(s, s->task, out);
     if (a->spawn_id[0])
         write_evidence(w, out, "process", process_text(s), a->process_ms, "machine");
+    write_evidence(w, out, "desired", str_of(agent_desired_name(a->desired)), 0, "agent");
     if (a->restarts)
         write_evidence(w, out, "restarts",
                        arena_printf(&w->arena, "%lld%s", (long long)a->restarts,
