@@ -37,7 +37,7 @@ static size_t drop_forgotten(struct work *w)
     struct log_request *next;
     for (struct log_request *l = w->log_requests; l; l = next) {
         next = l->next;
-        if (w->now_ms - l->asked_ms > FORGOTTEN_MS)
+        if (gaps_watched_ms(&w->gaps, l->asked_ms, w->now_ms) > FORGOTTEN_MS)
             log_request_end(w, l);
         else
             left++;

@@ -489,7 +489,7 @@ int tools_resume(struct work *w, struct task *t, int64_t epoch, size_t bytes_max
         }
     json_end(out);
     if (taken)
-        json_time(out, "leaseUntil", w->now_ms + lease_ms(w));
+        json_time(out, "leaseUntil", gaps_due_ms(&w->gaps, w->now_ms, lease_ms(w)) - 1);
     else
         json_null(out, "leaseUntil");
     return r;
