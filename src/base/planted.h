@@ -57,7 +57,9 @@
     X(STOP_IS_A_CRASH, "stop-is-a-crash", "P22: a stop counts as a crash (L54)")                  \
     X(ESCAPEES_LEFT, "escapees-left", "P15: the agent's end is taken for that of its tree (L51)") \
     X(PID_ALONE, "pid-alone", "P15: a process is known by its number alone (L53)")                \
-    X(ZOMBIE_IS_ALIVE, "zombie-is-alive", "P22: a zombie is taken for alive (L34)")
+    X(ZOMBIE_IS_ALIVE, "zombie-is-alive", "P22: a zombie is taken for alive (L34)")               \
+    X(AGENT_BOUND_FOR_EVER, "agent-bound-for-ever", "P3: an agent stays on a host that is lost")  \
+    X(DEADLINE_IGNORES_GAPS, "deadline-ignores-gaps", "P16: commands expire while nobody watched")
 
 enum planted {
 #define X(name, text, breaks) PLANTED_##name,

@@ -46,6 +46,8 @@ const struct verb *const cli_verbs[] = {
     &verb_up,
     &verb_serve,
     &verb_machine,
+    &verb_machine_list,
+    &verb_machine_forget,
     &verb_down,
     &verb_conversation_create,
     &verb_conversation_show,

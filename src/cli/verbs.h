@@ -41,6 +41,8 @@ extern const struct verb verb_inbox_list;
 extern const struct verb verb_inbox_show;
 extern const struct verb verb_logs;
 extern const struct verb verb_machine;
+extern const struct verb verb_machine_forget;
+extern const struct verb verb_machine_list;
 extern const struct verb verb_ps;
 extern const struct verb verb_rpc;
 extern const struct verb verb_send;

@@ -166,7 +166,10 @@ int participant_leave(struct work *w, int64_t conversation, struct str role, str
     int r = find(w, conversation, role, &h, &a, err);
     if (r < 0 || !a->is_listening || !str_is(connection, a->connection))
         return r; /* of a superseded connection: no effect */
-    return participant_end(w, a, "left", err);
+    r = participant_end(w, a, "left", err);
+    if (r < 0 || a->active_task) /* it may be back for its work: task.unattended waits for it */
+        return r;
+    return agent_bring_up(w, a, "left", err); /* who left need not be its process */
 }
 
 int participant_expire(struct work *w, struct agent *a, struct err *err)

@@ -444,7 +444,11 @@ static int give_next(struct work *w, struct agent *a, const struct task *t,
 {
     int r = planted(NO_PROMOTION) ? 0 : task_promote(w, a, err);
     bool is_by_force = m->rule || m->trigger == TRIGGER_CANCEL;
-    return r < 0 || !is_by_force ? r : hold_next(w, a, t, err);
+    if (r == 0 && is_by_force)
+        r = hold_next(w, a, t, err);
+    if (r < 0 || a->process == PROCESS_RUNNING)
+        return r;
+    return agent_bring_up(w, a, "its_task_ended", err); /* who did it need not be its process */
 }
 
 int task_move(struct work *w, struct task *t, const struct task_move *m, struct err *err)

@@ -173,17 +173,19 @@ const struct method method_table[] = {
      "null if nobody starts it for us, or it runs, or its machine is offline (the wish stands)."},
     {"agent.stop", METHOD_WRITE, MAY_OPERATOR,
      params_agent, method_agent_stop, "`{command, desired, reason?}`",
-     "A person wants it down: desired `stopped`. Never undone by anything but a person."},
+     "A person wants it down: desired `stopped`. Never undone by anything but a person. A process on a machine "
+     "that is lost is given up, and stopped if that machine comes back."},
     {"agent.restart", METHOD_WRITE, MAY_OPERATOR,
      params_agent, method_agent_restart, "`{command, desired, deduplicated?, reason?}`",
      "A new process in place of the one there is, which is proven dead first."},
     {"agent.set", METHOD_WRITE, MAY_OPERATOR,
      params_agent_set, method_agent_set, "`{agent}`",
-     "Adds a role, changes what runs for it and where, or removes it."},
+     "Adds a role, changes what runs for it and where, or removes it. Its process must have ended, or be on a "
+     "machine that is lost; then it is given up."},
     {"agent.list", METHOD_READ, MAY_ALL,
      params_agent_list, method_agent_list,
-     "`{agents:[{agent, conversation, role, desired, view, kind, machine, process?, participant, task?, "
-     "restarts, breaker}]}`",
+     "`{agents:[{agent, conversation, role, desired, view, kind, machine, pinned, process?, participant, "
+     "task?, restarts, breaker}]}`",
      "Who is there and how; of all active conversations, up to a page."},
     {"agent.why", METHOD_READ, MAY_ALL,
      params_agent_why, method_agent_why,
@@ -207,6 +209,11 @@ const struct method method_table[] = {
      "Answers a `read-log` that came with a poll: `{type, request, conversation, role, tailBytes, after?}`."},
     {"machine.list", METHOD_READ, MAY_OPERATOR | MAY_READ,
      params_none, method_machine_list, "`{machines}`", "Every machine that ever registered."},
+    {"machine.forget", METHOD_WRITE, MAY_OPERATOR,
+     params_machine_forget, method_machine_forget, "`{}`",
+     "A host that will not come back: its agents are let go, and those that nobody pinned to it are started "
+     "elsewhere. The machine must be offline for `machine.fence_seconds`, or with `force` for any time. If it "
+     "comes back after all, it registers anew, and what it still runs is stopped."},
     {"lifecycle.ensure", METHOD_WRITE, MAY_OPERATOR,
      params_lifecycle, method_lifecycle_ensure, "`{ensured:[{role, view}]}`",
      "These agents should run: starts those that do not. Idempotent; refused once the conversation "

@@ -44,7 +44,7 @@ struct subject {
     struct task *task;
     struct agent *agent; /* its listener, or its restart */
     struct machine *machine;
-    int64_t command;
+    struct command *command;
     struct tool *tool;
     struct inbox_row *inbox;
 };
