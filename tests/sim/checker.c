@@ -18,13 +18,6 @@
 
 #define KEYS_KEPT_MS INT64_C(86000000)
 
-struct told {
-    int64_t id, conversation, seq, ts_ms;
-    const char *type, *finality, *author, *payload;
-    const char *kind;        /* of a system event; "" else */
-    const struct json *data; /* of a system event */
-};
-
 /* ---- events ---- */
 
 static void p6_the_log_has_no_holes(struct sim *s, const struct told *e)
@@ -157,31 +150,6 @@ static void note_idle(struct sim *s, const struct told *e)
     known_conversation(s->checker, e->conversation)->idle_in = (int64_t)s->ticks;
 }
 
-static struct host *host_of(struct sim *s, const struct told *e)
-{
-    struct str machine = params_str(e->data, "machine");
-    int number = machine.n == 2 ? machine.p[1] - '0' : -1;
-    return number >= 0 && number < s->swarm.machines ? &s->fleet.hosts[number] : NULL;
-}
-
-static void note_offline(struct sim *s, const struct told *e)
-{
-    struct host *h = host_of(s, e);
-    if (h)
-        h->offline_ms = e->ts_ms;
-}
-
-/* Away for so long, what it had may have been given to others: its processes do not know. */
-static void note_online(struct sim *s, const struct told *e)
-{
-    struct host *h = host_of(s, e);
-    int64_t fence_ms = option_get(&s->swarm.options, machine, fence_seconds) * 1000;
-    if (h && h->offline_ms && e->ts_ms - h->offline_ms >= fence_ms)
-        h->fenced_until_ms = s->now_ms;
-    if (h)
-        h->offline_ms = 0;
-}
-
 static const struct {
     const char *kind;
     void (*check)(struct sim *s, const struct told *e);
@@ -195,6 +163,11 @@ static const struct {
     {"machine.offline", note_offline},
     {"machine.online", note_online},
     {"machine.registered", note_online},
+    {"machine.forgotten", note_forgotten},
+    {"machine.fenced", p16_a_fence_is_watched},
+    {"watch.command.expired", p16_an_order_had_its_time},
+    {"agent.given_up", p21_a_process_is_given_up_late},
+    {"agent.given_up", note_exit},
 };
 
 static void note_message(struct sim *s, const struct told *e)
@@ -390,7 +363,7 @@ static bool still_works(struct sim *s, const struct worker *w, const struct ask 
     bool is_of_agent = w->conversation == a->conversation && w->role == a->role;
     if (!is_of_agent || !w->task || w->state == WORKER_SUSPENDED)
         return false;
-    if (s->fleet.hosts[w->machine].fenced_until_ms > w->born_ms)
+    if (s->fleet.hosts[w->machine].fenced_until_ms > w->born_ms || is_given_up(s, w))
         return false;
     return w->task == number ||
            (a->kind == ACTOR_PROCESS && known_task(s->checker, w->task)->ended_by_force);
@@ -537,6 +510,7 @@ static bool is_inventory(const struct ask *a)
 static void note_poll(struct sim *s, const struct ask *a)
 {
     struct host *h = &s->fleet.hosts[a->who];
+    h->has_listed = h->is_online;
     for (size_t i = 0; i < h->known_count; i++)
         if (strstr(a->params, h->known[i].spawn))
             h->known[i].polled_ms = sim_server_ms(s);

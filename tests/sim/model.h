@@ -18,8 +18,11 @@
 #define LOOK_LIST(X)                                                                               \
     X(EVENTS, "SELECT id, conversation, seq, turn, event, ts, type, finality, agent_id, payload,"  \
       " client_request_id FROM conversation_events WHERE id > ?1 ORDER BY id")                     \
-    X(COMMANDS, "SELECT command, type, conversation, role FROM machine_commands"                   \
+    X(COMMANDS, "SELECT command, type, conversation, role, created_at FROM machine_commands"       \
       " WHERE command > ?1 ORDER BY command")                                                      \
+    X(COMMAND, "SELECT created_at FROM machine_commands WHERE command = ?1")                       \
+    X(OPEN_ORDERS, "SELECT c.command, c.type, c.since_at, c.sends, c.machine"                      \
+      " FROM machine_commands c WHERE c.closed_at IS NULL AND c.machine IS NOT NULL")              \
     X(TASKS, "SELECT task, conversation, role, status, epoch, attempts, completed_at,"             \
       " stop_reason_code, held FROM tasks ORDER BY task")                                          \
     X(TASK, "SELECT epoch, status, claimed_spawn FROM tasks WHERE task = ?1")                      \
@@ -37,8 +40,10 @@
       "   AND t.status IN ('pending','acknowledged','in_progress','suspended')),"                  \
       " (SELECT COUNT(*) FROM tasks t WHERE t.conversation = a.conversation AND t.role = a.role"   \
       "   AND t.status = 'queued'),"                                                               \
-      " EXISTS (SELECT 1 FROM processes p WHERE p.conversation = a.conversation"                 \
-      "   AND p.role = a.role AND p.ended_at IS NULL)"                                             \
+      " EXISTS (SELECT 1 FROM processes p WHERE p.conversation = a.conversation"                   \
+      "   AND p.role = a.role AND p.ended_at IS NULL AND NOT EXISTS (SELECT 1"                     \
+      "   FROM machine_commands g WHERE g.spawn_id = p.spawn_id AND g.given_up_at IS NOT NULL)),"  \
+      " a.machine, a.pinned_machine, a.restart_at, a.is_removed"                                   \
       " FROM agents a JOIN conversations c ON c.conversation = a.conversation")                    \
     X(CONVERSATIONS, "SELECT conversation, status, window_number, window_started_at,"              \
       " session_wall_clock_seconds, idle_ms, global_idle_ms, watchdog_disabled, open_tasks,"       \
@@ -63,7 +68,7 @@
       " UNION ALL SELECT 'message', inbox FROM agent_inbox WHERE look_at <= ?1"                    \
       " UNION ALL SELECT 'command', c.command FROM machine_commands c JOIN machines m"             \
       "   ON m.machine = c.machine WHERE c.closed_at IS NULL AND m.is_online = 1"                  \
-      "   AND c.deadline_at < ?1")                                                                 \
+      "   AND c.look_at <= ?1")                                                                    \
     X(MESSAGE, "SELECT conversation, role, status, processed_by FROM agent_inbox WHERE inbox = ?1")\
     X(OPEN_MESSAGES, "SELECT i.inbox, i.type, i.status, i.channel, i.pending_at, i.processed_at,"  \
       " i.woken_at, i.wakeups, t.status, t.task, t.lease_ms, t.claimed_spawn, t.pending_at,"       \
@@ -162,6 +167,13 @@ struct known_task {
     int64_t forced_in; /* tick in which a rule's reason for its end was told */
     int64_t ended_in;
     bool ended_by_rule, ended_by_force; /* by a rule; or by a person */
+};
+
+/* An event, as it is looked at. */
+struct told {
+    int64_t id, conversation, seq, ts_ms;
+    const char *type, *finality, *author, *payload, *kind;
+    const struct json *data;
 };
 
 /* A row of an inbox. */
@@ -264,6 +276,23 @@ void watched_again(struct checker *c, int64_t now_ms);
 /* Every time in which it did not watch is on record: with the first thing that is written, and a
  * second after it at the latest. */
 void p16_gaps_are_on_record(struct sim *s);
+
+/* ---- hosts.c ---- */
+
+struct told;
+/* What the log tells of machines, and of what was ordered from them. */
+void note_offline(struct sim *s, const struct told *e);
+void note_online(struct sim *s, const struct told *e);
+void note_forgotten(struct sim *s, const struct told *e);
+void p16_a_fence_is_watched(struct sim *s, const struct told *e);
+void p16_an_order_had_its_time(struct sim *s, const struct told *e);
+void p21_a_process_is_given_up_late(struct sim *s, const struct told *e);
+/* A row of LOOK_AGENTS: nobody who is needed stays on a machine that is lost. */
+void p3_nobody_is_bound_for_ever(struct sim *s, sqlite3_stmt *q);
+/* Orders that a machine could confirm, and did not, are acted upon. */
+void p9_orders_end(struct sim *s);
+/* Its process may live on, and nobody minds: a person or the fence gave it up. */
+bool is_given_up(const struct sim *s, const struct worker *w);
 
 /* ---- inbox_checks.c ---- */
 
