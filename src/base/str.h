@@ -60,6 +60,11 @@ static inline struct str str_skip(struct str s, size_t n)
     return (struct str){s.p + n, s.n - n};
 }
 
+static inline bool str_has_nul(struct str s)
+{
+    return s.n > 0 && memchr(s.p, '\0', s.n) != NULL;
+}
+
 /* Whole string as a decimal int64: optional '-', no blanks, no '+', no overflow. */
 bool str_to_int(struct str s, int64_t *ret);
 /* Strict UTF-8 (no overlongs, no surrogates, at most U+10FFFF); NUL is an ordinary character. */
