@@ -54,6 +54,11 @@ static inline bool str_starts(struct str s, struct str prefix)
     return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
 }
 
+static inline bool str_starts_nocase(struct str s, struct str prefix)
+{
+    return s.n >= prefix.n && (prefix.n == 0 || strncasecmp(s.p, prefix.p, prefix.n) == 0);
+}
+
 static inline struct str str_skip(struct str s, size_t n)
 {
     n = n < s.n ? n : s.n;

@@ -359,6 +359,22 @@ static void write_json_rules(struct buf *out)
     buf_addc(out, '\n');
 }
 
+static void write_transport_rules(struct buf *out)
+{
+    buf_addz(
+        out,
+        "## HTTP and WebSocket\n\n"
+        "- HTTP/1.1 by RFC 9110 and 9112, strict where two readers could see two messages. A "
+        "target "
+        "may be absolute: `http://…`, and `https://…` over TLS (without TLS: 421).\n"
+        "- `Bearer` has no case; one or more spaces follow it.\n"
+        "- `HEAD` never gets a body, errors included. `OPTIONS *` is 204 with `Allow`, without a "
+        "token.\n"
+        "- A client that ends its sending side still gets its answers, over HTTP and over a "
+        "WebSocket; then the server closes.\n"
+        "- The subprotocol `jsonrpc` is accepted on `/ws` if it is offered; none is needed.\n\n");
+}
+
 void method_write_docs(struct buf *out)
 {
     buf_addz(out,
@@ -370,6 +386,7 @@ void method_write_docs(struct buf *out)
              "`reason`.\n\n");
     write_errors(out);
     write_json_rules(out);
+    write_transport_rules(out);
     buf_addz(out, "## Methods\n\n");
     for (size_t i = 0; i < method_count; i++)
         write_method(out, &method_table[i]);
