@@ -79,7 +79,9 @@ void *conn_data(const struct conn *c);
 /* extra_headers: "Name: value\r\n"…, or "". For HEAD the body's length is told, not sent. */
 void conn_respond(struct conn *c, int status, const char *content_type, const char *extra_headers,
                   struct str body);
-/* Answers 101 and goes on as a WebSocket; false if the head is not a valid upgrade (answered). */
-bool conn_accept_socket(struct conn *c, const struct http_head *head, struct str greeting);
+/* Answers 101 and goes on as a WebSocket; false if the head is not a valid upgrade (answered).
+ * `protocol` is the subprotocol spoken here: it is named in the answer if the client offers it. */
+bool conn_accept_socket(struct conn *c, const struct http_head *head, const char *protocol,
+                        struct str greeting);
 /* Ends a WebSocket (with this code) or a stream, with the reason. No-op for others. */
 void conn_end(struct conn *c, int code, const char *reason);

@@ -335,6 +335,53 @@ static void write_errors(struct buf *out)
     buf_addc(out, '\n');
 }
 
+static void write_json_rules(struct buf *out)
+{
+    // clang-format off
+    static const char *const rules[][2] = {
+        {"text that is not JSON (RFC 8259, in UTF-8)",
+         "PARSE, with `id: null`; nothing of it is done, also if it is a batch"},
+        {"half a surrogate pair (`\"\\ud83d\"`), also in a key", "taken; it becomes U+FFFD"},
+        {"`\\u0000` in what is kept as JSON (object, any value), also in a key",
+         "taken; it stays `\\u0000`"},
+        {"`\\u0000` in a param of type string", "INVALID_PARAMS: `must not hold the character U+0000`"},
+        {"a key that an object has twice", "INVALID_PARAMS: `duplicate key`"},
+        {"an integer beyond 64 bits, a real beyond a double (`1e400`)",
+         "INVALID_PARAMS: `number out of range`"},
+        {"a value nested deeper than `net.json_depth_max` (a call is level 1; in a batch, 2)",
+         "INVALID_PARAMS: `nested too deeply`"},
+        {"`\"params\": []`", "the same as no params"},
+        {"an `id` that is a string or a number of any size", "comes back as it was written"},
+        {"a member of the call itself given twice (`method`, `id`, …)",
+         "INVALID_REQUEST with `data.member`; the `id` is null if there are two different ones"},
+        {"members of the call itself other than `jsonrpc`, `id`, `method`, `params`", "ignored"},
+    };
+    // clang-format on
+    buf_addz(out,
+             "## JSON\n\nWhat is JSON and not taken refuses the call that it is in, by its `id`; "
+             "the other calls of a batch go on. `data.path` says where it is in the params.\n\n"
+             "| in a request | answer |\n|---|---|\n");
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+        buf_addf(out, "| %s | %s |\n", rules[i][0], rules[i][1]);
+    buf_addc(out, '\n');
+}
+
+static void write_transport_rules(struct buf *out)
+{
+    buf_addz(
+        out,
+        "## HTTP and WebSocket\n\n"
+        "- HTTP/1.1 by RFC 9110 and 9112, strict where two readers could see two messages. A "
+        "target "
+        "may be absolute: `http://…`, and `https://…` over TLS (without TLS: 421).\n"
+        "- `Bearer` has no case; one or more spaces follow it.\n"
+        "- `HEAD` never gets a body, errors included. `OPTIONS *` is 204 with `Allow`, without a "
+        "token.\n"
+        "- A client that ends its sending side still gets its answers, over HTTP and over a "
+        "WebSocket; then the server closes.\n"
+        "- The subprotocol `jsonrpc` is accepted on `/ws` if it is offered; none is needed.\n\n");
+}
+
 void method_write_docs(struct buf *out)
 {
     buf_addz(out,
@@ -345,6 +392,8 @@ void method_write_docs(struct buf *out)
              "An error's `data` has at least `name`; for INVALID_PARAMS also `path` and "
              "`reason`.\n\n");
     write_errors(out);
+    write_json_rules(out);
+    write_transport_rules(out);
     buf_addz(out, "## Methods\n\n");
     for (size_t i = 0; i < method_count; i++)
         write_method(out, &method_table[i]);
