@@ -307,7 +307,7 @@ static int run(const struct cli_args *args, struct err *err)
 // clang-format off
 static const struct verb_option options[] = {
     {"data", 0, "DIR", 0, "the data folder (default: $XDG_STATE_HOME/reeve)"},
-    {"listen", 0, "ADDRESS:PORT", 0, "where the server listens (default 127.0.0.1:7433)"},
+    {"listen", 0, "[ADDRESS:]PORT", 0, "where the server listens (default 127.0.0.1:7433)"},
     {"config", 0, "FILE", 0, "the kinds of agents of the machine; no demo"},
     {"no-demo", 0, NULL, 0, "no demo: machine.conf in the data folder says what may run"},
     OPTIONS_END,

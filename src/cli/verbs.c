@@ -16,7 +16,7 @@
 // clang-format off
 static const struct verb_option serve_options[] = {
     {"data", 0, "DIR", 0, "the data folder (default: $XDG_STATE_HOME/reeve)"},
-    {"listen", 0, "ADDRESS:PORT", 0, "where to listen (default 127.0.0.1:7433); port 0 takes a free one"},
+    {"listen", 0, "[ADDRESS:]PORT", 0, "where to listen (default 127.0.0.1:7433); port 0 takes a free one"},
     {"config", 0, "FILE", 0, "read settings from FILE"},
     {"set", 0, "SECTION.KEY=VALUE", ARG_REPEAT, "change one setting; wins over file and environment"},
     {"store", 0, "URL", 0, "sqlite:PATH (default: reeve.db in the data folder)"},
