@@ -10,6 +10,7 @@
 
 #include "base/macro.h"
 #include "base/str.h"
+#include "cli/print.h"
 #include "cli/verbs.h"
 
 enum { OPTION_COLUMN = 34 };
@@ -106,6 +107,34 @@ size_t help_write_group(struct buf *out, const char *word)
         count++;
     }
     return count;
+}
+
+static bool is_group(const char *word)
+{
+    _cleanup_buf_ struct buf list = BUF_INIT(HELP_BYTES_MAX);
+    return help_write_group(&list, word) > 0;
+}
+
+void help_write_unknown(struct buf *out, const char *word, const char *next)
+{
+    bool in_group = next && is_group(word);
+    struct str group = in_group ? str_of(word) : verb_nearest_group(str_of(word));
+    const struct verb *near =
+        verb_nearest(in_group ? group : STR(""), str_of(in_group ? next : word));
+    buf_addz(out, "no verb '");
+    print_clean(out, str_of(word), 0);
+    if (in_group) {
+        buf_addc(out, ' ');
+        print_clean(out, str_of(next), 0);
+    }
+    if (near)
+        buf_addf(out, "'; did you mean '%s'?", near->name);
+    else if (in_group)
+        buf_addf(out, "'; see 'reeve help %s'", word);
+    else if (group.n)
+        buf_addf(out, "'; did you mean '%.*s'?", STR_ARG(group));
+    else
+        buf_addz(out, "'; see 'reeve help'");
 }
 
 void help_write_overview(struct buf *out)

@@ -210,8 +210,19 @@ TEST(verbs_are_found_by_one_word_or_two)
     CHECK(verb_find(3, show, &words) == &verb_conversation_show);
     CHECK_INT(words, 2);
     CHECK(verb_find(1, show, &words) == NULL);
-    CHECK(verb_nearest("sned") == &verb_send);
-    CHECK(verb_nearest("xyzzy") == NULL);
+}
+
+TEST(verbs_are_suggested_among_their_own)
+{
+    CHECK(verb_nearest(STR(""), STR("sned")) == &verb_send);
+    CHECK(verb_nearest(STR(""), STR("xyzzy")) == NULL);
+    CHECK(verb_nearest(STR("agent"), STR("ls")) == &verb_agent_list);
+    CHECK(verb_nearest(STR("agent"), STR("kill")) == &verb_agent_stop);
+    CHECK(verb_nearest(STR("task"), STR("crate")) == &verb_task_create);
+    CHECK(verb_nearest(STR("task"), STR("get")) == &verb_task_show);
+    CHECK(verb_nearest(STR("agent"), STR("create")) == NULL);
+    CHECK_STR(verb_nearest_group(STR("agnet")), "agent");
+    CHECK_INT(verb_nearest_group(STR("xyzzy")).n, 0);
 }
 
 TEST(suggest_counts_slips)
@@ -657,16 +668,23 @@ TEST(cli_help_in_every_form)
     CLI(0, "usage: reeve send CONVERSATION TEXT --as AGENT", "", "send", "--help");
     CLI(0, "conversation create", "", "help", "conversation");
     CLI(0, "usage: reeve conversation show", "", "help", "conversation", "show");
+    CLI(0, "usage: reeve task WORD", "", "task", "--help");
+    CLI(0, "\n  task create AGENT", "", "task", "-h");
     CLI(0, "# The command line", "", "help", "--markdown");
     CLI(2, "", "usage: reeve VERB");
     CLI(2, "", "no verb 'frobnicate'", "help", "frobnicate");
+    CLI(2, "", "did you mean 'task show'?", "help", "task", "get");
 }
 
 TEST(cli_wrong_usage_is_status_2)
 {
     CLI(2, "", "did you mean 'send'?", "snd");
     CLI(2, "", "no verb 'xyzzy\\x1b'; see 'reeve help'", "xyzzy\x1b");
-    CLI(2, "", "reeve conversation: one word more", "conversation");
+    CLI(2, "", "reeve conversation: one of these is wanted:\n  conversation create",
+        "conversation");
+    CLI(2, "", "no verb 'agent ls'; did you mean 'agent list'?\n", "agent", "ls");
+    CLI(2, "", "no verb 'agent xyzzy'; see 'reeve help agent'\n", "agent", "xyzzy");
+    CLI(2, "", "no verb 'agnet'; did you mean 'agent'?\n", "agnet", "list");
     CLI(2, "", "reeve send: CONVERSATION is missing", "send");
     CLI(2, "", "no option --frob", "version", "--frob");
     CLI(2, "", "is not JSON", "rpc", "x", "{", "--server=http://h");
@@ -681,6 +699,8 @@ TEST(cli_version)
 {
     CLI(0, "reeve ", "", "version");
     CLI(0, "\nsqlite 3.", "", "version", "-v");
+    CLI(0, "reeve ", "", "-v");
+    CLI(0, "reeve ", "", "-V");
     CLI(0, "{\"reeve\":\"", "", "--version", "--json");
 }
 
