@@ -73,6 +73,15 @@ def test_a_conversation_by_hand(s):
     eq(done.stdout, "", "stdout of a failure")
 
 
+def test_a_message_of_a_role_that_is_not_there_is_refused(s):
+    s.talk("planner", "builder")
+    fails(1, "send", "1", "x", "--as", "bob", data=s.data,
+          word="conversation 1 has no role bob; it has planner, builder")
+    eq(len(s.events(1)), 1, "events")
+    ok("send", "1", "x", "--as", "bob", "--guest", data=s.data)
+    eq(s.events(1)[-1]["agentId"], "bob", "a guest")
+
+
 def test_keys_make_repeats_safe(s):
     for _ in range(2):
         eq(ok("conversation", "create", "--agent", "a", "--key", "k", data=s.data), "1\n", "create")

@@ -664,8 +664,8 @@ TEST(cli_help_in_every_form)
 {
     CLI(0, "usage: reeve VERB", "", "help");
     CLI(0, "usage: reeve VERB", "", "--help");
-    CLI(0, "usage: reeve send CONVERSATION TEXT --as AGENT", "", "help", "send");
-    CLI(0, "usage: reeve send CONVERSATION TEXT --as AGENT", "", "send", "--help");
+    CLI(0, "usage: reeve send CONVERSATION TEXT --as ROLE", "", "help", "send");
+    CLI(0, "usage: reeve send CONVERSATION TEXT --as ROLE", "", "send", "--help");
     CLI(0, "conversation create", "", "help", "conversation");
     CLI(0, "usage: reeve conversation show", "", "help", "conversation", "show");
     CLI(0, "usage: reeve task WORD", "", "task", "--help");
@@ -733,7 +733,8 @@ static void check_verb_against(const char *answer, int status, const char *out, 
         f->url);
     pthread_join(f->thread, NULL);
     CHECK(strstr(f->requests[0], "\"params\":{\"conversation\":12,\"agentId\":\"me\","
-                                 "\"text\":\"two\\nlines\",\"finality\":\"turn\"}") != NULL);
+                                 "\"text\":\"two\\nlines\",\"finality\":\"turn\","
+                                 "\"precondition\":{\"knownRole\":true}}") != NULL);
     free(f);
 }
 
