@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "cli/print.h"
+#include "cli/screen.h"
 #include "cli/verbs.h"
 
-enum { OPTION_COLUMN = 34 };
+enum { OPTION_COLUMN = 34, MEANING_WIDTH_MIN = 16 };
 
 static const char purpose[] =
     "reeve oversees agents: one log, one ladder, a reason for everything.";
@@ -63,13 +65,25 @@ static void pad_to(struct buf *out, size_t line_start, size_t column)
         buf_addc(out, ' ');
 }
 
+/* What stands in the second column: broken into lines there if the screen is too narrow for it. */
+static void add_meaning(struct buf *out, size_t line_start, const char *text)
+{
+    size_t columns = screen_columns();
+    pad_to(out, line_start, OPTION_COLUMN);
+    if (columns > OPTION_COLUMN + MEANING_WIDTH_MIN)
+        screen_add_wrapped(out, str_of(text), columns, OPTION_COLUMN, OPTION_COLUMN);
+    else
+        buf_addf(out, "%s\n", text);
+}
+
 static void add_option(struct buf *out, const struct verb_option *o)
 {
     size_t line_start = out->len;
+    _cleanup_free_ char *text =
+        mem_printf("%s%s", o->help, o->flags & ARG_REPEAT ? " (may be repeated)" : "");
     buf_addz(out, o->letter ? "  " : "      ");
     add_option_name(out, o);
-    pad_to(out, line_start, OPTION_COLUMN);
-    buf_addf(out, "%s%s\n", o->help, o->flags & ARG_REPEAT ? " (may be repeated)" : "");
+    add_meaning(out, line_start, text);
 }
 
 void help_write_verb(struct buf *out, const struct verb *verb)
@@ -93,8 +107,7 @@ static void add_summary(struct buf *out, const struct verb *verb)
     buf_addf(out, "  %s", verb->name);
     if (*verb->synopsis)
         buf_addf(out, " %s", verb->synopsis);
-    pad_to(out, line_start, OPTION_COLUMN);
-    buf_addf(out, "%s\n", verb->summary);
+    add_meaning(out, line_start, verb->summary);
 }
 
 size_t help_write_group(struct buf *out, const char *word)

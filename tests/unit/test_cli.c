@@ -302,6 +302,7 @@ static void check_event(const char *text, const char *want)
 
 TEST(event_lines)
 {
+    unsetenv("COLUMNS");
     check_event(EVENT("message", "turn", "builder", "{\"text\":\"two\\nlines\\u001b[31m\"}"),
                 "2026-11-15T09:30:00.123Z 12:3.1 builder   message/turn two lines\\x1b[31m\n");
     check_event(EVENT("message", "conversation", "a",
@@ -335,6 +336,7 @@ TEST(event_lines_of_nonsense_are_harmless)
 
 TEST(tables_align_by_characters)
 {
+    unsetenv("COLUMNS");
     _cleanup_(table_release) struct table t = TABLE(2);
     _cleanup_buf_ struct buf b = BUF_INIT(4096);
     table_cellz(&t, "A");
@@ -343,6 +345,44 @@ TEST(tables_align_by_characters)
     table_cellz(&t, "x\x1b");
     table_write(&t, &b);
     CHECK_STR(buf_str(&b), "A    B\näöü  x\\x1b\n");
+}
+
+TEST(tables_fit_the_screen)
+{
+    setenv("COLUMNS", "24", 1);
+    _cleanup_(table_release) struct table t = TABLE(3);
+    _cleanup_buf_ struct buf b = BUF_INIT(4096);
+    table_cellz(&t, "AGENT");
+    table_cellz(&t, "WHAT");
+    table_cellz(&t, "PID");
+    table_cellz(&t, "1:ännä");
+    table_cellz(&t, "a text that is much too long for it");
+    table_cellz(&t, "12");
+    table_write(&t, &b);
+    CHECK_STR(buf_str(&b), "AGENT   WHAT         PID\n1:ännä  a text tha…  12\n");
+    setenv("COLUMNS", "what", 1); /* no number: as if it were not there */
+    buf_clear(&b);
+    table_write(&t, &b);
+    CHECK(strstr(b.data, "much too long for it") != NULL);
+}
+
+TEST(tables_of_many_columns_are_cut_at_the_edge)
+{
+    setenv("COLUMNS", "20", 1);
+    _cleanup_(table_release) struct table t = TABLE(9);
+    _cleanup_buf_ struct buf b = BUF_INIT(4096);
+    for (int i = 0; i < 9; i++)
+        table_cellz(&t, "wide cell");
+    table_write(&t, &b);
+    CHECK_STR(buf_str(&b), "wid…  wid…  wid…  w…\n");
+}
+
+TEST(event_lines_are_broken_at_the_edge_of_the_screen)
+{
+    setenv("COLUMNS", "60", 1);
+    check_event(EVENT("message", "turn", "a", "{\"text\":\"one two three four\"}"),
+                "2026-11-15T09:30:00.123Z 12:3.1 a         message/turn one\n"
+                "    two three four\n");
 }
 
 /* ---- a server that answers from a list ---- */
