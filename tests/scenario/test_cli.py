@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from reeve_test import BIN, Server, check, eq, folder, main, reeve, wait_for
+from reeve_test import BIN, Server, check, eq, folder, main, reeve, server, wait_for
 
 VERBS = ("serve", "up", "conversation create", "conversation show", "conversation list",
          "conversation end", "send", "events", "rpc", "config check", "version", "help")
@@ -113,13 +113,69 @@ def test_events_prints_the_log(s):
     eq([json.loads(x)["seq"] for x in since.splitlines()], [2], "--since")
 
 
+def ids(*args, s, stderr=""):
+    """The ids that `reeve events` prints, which complains of no more than this."""
+    done = reeve("events", "--json", *args, data=s.data)
+    eq((done.returncode, done.stderr), (0, stderr), f"reeve events {args}")
+    return [json.loads(x)["id"] for x in done.stdout.splitlines()]
+
+
+def test_events_have_one_order_whatever_conversation_they_are_of(s):
+    a, b = s.talk(), s.talk()
+    for i in range(6):
+        s.say((a, b)[i % 2], "a", str(i))
+    last = s.call("server.info")["lastEventId"]
+    eq(ids(s=s), list(range(1, last + 1)), "all, by id")
+    eq(ids("--all", s=s), list(range(1, last + 1)), "--all")
+    of_b = [e["id"] for e in s.events(b)]
+    eq(ids("--conversation", str(b), s=s), of_b, "of one")
+    left_out = "reeve events: {}earlier events left out; --all shows them\n"
+    eq(ids("-n", "3", s=s, stderr=left_out.format(f"{last - 3} ")), [last - 2, last - 1, last], "-n")
+    eq(ids("--last", "99", s=s), list(range(1, last + 1)), "more than there are")
+    eq(ids("-n", "2", "--conversation", str(b), s=s, stderr=left_out.format("")), of_b[-2:],
+       "-n of one")
+    fails(2, "events", "--all", "-n", "3", data=s.data, word="--all leaves nothing out")
+
+
+@server(args=["--clock", "manual"])
+def test_events_since_a_time(s):
+    c = s.talk()
+    for i in range(5):
+        s.call("clock.advance", ms=60_000)
+        s.say(c, "a", str(i))
+    events = s.events(c)
+    eq(ids("--since", "150s", s=s), [e["id"] for e in events[-3:]], "a duration")
+    at = events[3]["ts"]
+    for since in (at, at[:23], at[:23].replace("T", " ")):
+        eq(ids("--since", since, s=s), [e["id"] for e in events[3:]], f"the time {since}")
+    eq(ids("--since", at, "-n", "1", "--conversation", str(c), s=s), [events[-1]["id"]], "both")
+    eq(len(ids("--since", at[:10], s=s)), s.call("server.info")["lastEventId"], "a day")
+    eq(ids("--since", "2999-01-01", s=s), [], "a time to come")
+    fails(2, "events", "--since", "2026-11-15T9", data=s.data, word="a time like")
+
+
+def test_events_follows_from_now_on(s):
+    c = s.talk()
+    s.say(c, "a", "before")
+    for args, texts in (((), ["after"]), (("-n", "1"), ["after", "after"])):
+        with subprocess.Popen([BIN, "events", "-f", "--json", "--data", s.data, *args], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follower:
+            check("earlier events left out; --all shows them" in follower.stderr.readline(), args)
+            s.say(c, "a", "after")
+            eq([json.loads(follower.stdout.readline())["payload"]["text"] for _ in texts], texts,
+               f"events -f {args}")
+            follower.send_signal(signal.SIGINT)
+            eq(follower.wait(20), 0, "exit status on SIGINT")
+
+
 def test_events_follows_across_a_restart(s):
     c = s.talk()
     out = os.path.join(folder(), "followed")
     s.listen = f"127.0.0.1:{s.port}"  # the same place after the restart
     with open(out, "w") as f:
-        follower = subprocess.Popen([BIN, "events", "-f", "--conversation", str(c), "--json",
-                                     "--data", s.data], stdout=f, stderr=subprocess.DEVNULL)
+        follower = subprocess.Popen([BIN, "events", "-f", "--all", "--conversation", str(c),
+                                     "--json", "--data", s.data], stdout=f,
+                                    stderr=subprocess.DEVNULL)
 
     def seen():
         with open(out) as f:
