@@ -190,7 +190,7 @@ const struct method method_table[] = {
      "`{agent, view, now, evidence, standing, history}`",
      "As `conversation.why`, for one agent."},
     {"agent.logs", METHOD_READ, MAY_OPERATOR | MAY_READ,
-     params_agent_logs, method_agent_logs, "`{text, truncated, next}`",
+     params_agent_logs, method_agent_logs, "`{text, truncated, next, linesBefore?}`",
      "The end of what its processes have printed, fetched from its machine; with `after` what came since, "
      "which may be nothing."},
     {"machine.register", METHOD_CONTROL, MAY_OPERATOR | MAY_MACHINE,
