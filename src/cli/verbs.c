@@ -47,6 +47,7 @@ const struct verb *const cli_verbs[] = {
     &verb_serve,
     &verb_machine,
     &verb_down,
+    &verb_status,
     &verb_conversation_create,
     &verb_conversation_show,
     &verb_conversation_list,

@@ -49,6 +49,7 @@ extern const struct verb verb_ps;
 extern const struct verb verb_rpc;
 extern const struct verb verb_send;
 extern const struct verb verb_shim;
+extern const struct verb verb_status;
 extern const struct verb verb_task_applied;
 extern const struct verb verb_task_cancel;
 extern const struct verb verb_task_claim;

@@ -7,7 +7,7 @@ import subprocess
 
 from reeve_test import BIN, Server, check, eq, folder, main, reeve, server, wait_for
 
-VERBS = ("serve", "up", "conversation create", "conversation show", "conversation list",
+VERBS = ("serve", "up", "status", "conversation create", "conversation show", "conversation list",
          "conversation end", "send", "events", "rpc", "config check", "version", "help")
 
 
@@ -189,6 +189,52 @@ def test_events_follows_across_a_restart(s):
     eq(seen(), [1, 2, 3], "seqs")
     follower.send_signal(signal.SIGINT)
     eq(follower.wait(20), 0, "exit status on SIGINT")
+
+
+def test_status_shows_all_of_it_in_ten_lines(s):
+    for n in range(3):
+        c = s.talk("a", "b")
+    for role in ("a", "a", "b"):
+        s.call("task.create", conversation=c, role=role, content="x")
+    rows = dict(line.split(None, 1) for line in ok("status", data=s.data).splitlines())
+    check(rows["server"].startswith(s.url), rows)
+    check(f"pid {s.process.pid}," in rows["server"], rows)
+    eq((rows["machines"], rows["conversations"], rows["agents"], rows["tasks"]),
+       ("none", "3 active", "6 stopped", "2 pending, 1 queued"), "counts")
+    counts = json.loads(ok("status", "--json", data=s.data))
+    eq((counts["server"], counts["tasks"]["queued"], counts["agents"]["crashed"]), (s.url, 1, 0),
+       "--json")
+
+
+@server(args=["--clock", "manual"])
+def test_status_names_what_needs_a_person(s):
+    for n in range(7):
+        s.talk(runtime_controls={"session_wall_clock_seconds": 60})
+    s.call("clock.advance", ms=61_000)
+    lines = ok("status", data=s.data).splitlines()
+    check("7 blocked" in lines[2], lines)
+    eq(lines[5:7], ["look at        conversation 1 is blocked: reeve why 1",
+                    "               conversation 2 is blocked: reeve why 2"], "named")
+    eq((lines[-1].strip(), len(lines)), ("and 3 more", 10), "no more than ten lines")
+
+
+def test_no_table_is_wider_than_columns(s):
+    for n in range(3):
+        c = s.talk("a-role-with-quite-a-long-name", "b", title="A title that is long " * 5)
+        s.call("task.create", conversation=c, role="b", content="work " * 50)
+        s.call("inbox.enqueue", conversation=c, role="b", messageType="ui_action",
+               correlationId="c" * 60, payload={})
+    tables = ("ps --all", "agent list", "conversation list", "task list", "inbox list 1", "status",
+              "watchdog rules", "config check", "events", "help", "help serve")
+    for columns in (64, 80, 1000):
+        for verb in tables:
+            done = reeve(*verb.split(), env={"COLUMNS": str(columns), "REEVE_URL": s.url,
+                                             "REEVE_TOKEN": s.token})
+            eq(done.returncode, 0, f"reeve {verb}: {done.stderr}")
+            wide = [x for x in done.stdout.splitlines() if len(x) > columns]
+            if verb.startswith("help"):  # its paragraphs are written for 100 columns
+                wide = [x for x in wide if x.startswith("  ")]
+            eq(wide, [], f"lines of {verb} with COLUMNS={columns}")
 
 
 def test_rpc_is_the_wire(s):

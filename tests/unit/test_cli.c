@@ -383,6 +383,10 @@ TEST(event_lines_are_broken_at_the_edge_of_the_screen)
     check_event(EVENT("message", "turn", "a", "{\"text\":\"one two three four\"}"),
                 "2026-11-15T09:30:00.123Z 12:3.1 a         message/turn one\n"
                 "    two three four\n");
+    setenv("COLUMNS", "30", 1); /* a word that no line can hold */
+    check_event(EVENT("message", "turn", "a", "{\"text\":\"0123456789012345678901234567890\"}"),
+                "2026-11-15T09:30:00.123Z\n    12:3.1 a        \n    message/turn\n"
+                "    01234567890123456789012345\n    67890\n");
 }
 
 /* ---- a server that answers from a list ---- */
