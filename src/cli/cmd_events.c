@@ -154,8 +154,8 @@ static void say_what_is_left_out(const struct feed *f)
 {
     bool said = cli_flag(f->args, "since") || cli_flag(f->args, "all");
     if (!said && f->after_id > 0 && f->conversation == CLIENT_ALL)
-        fprintf(stderr, "reeve events: %lld earlier events left out; --all shows them\n",
-                (long long)f->after_id);
+        fprintf(stderr, "reeve events: %lld earlier event%s left out; --all shows them\n",
+                (long long)f->after_id, f->after_id == 1 ? "" : "s");
     else if (!said && f->after_id > 0)
         fprintf(stderr, "reeve events: earlier events left out; --all shows them\n");
 }

@@ -120,8 +120,8 @@ static int show_from_start(struct logs *l, struct lines *lines, struct err *err)
 static void say_what_is_left_out(int64_t count)
 {
     if (count > 0)
-        fprintf(stderr, "reeve logs: %lld earlier lines left out; --all shows them\n",
-                (long long)count);
+        fprintf(stderr, "reeve logs: %lld earlier line%s left out; --all shows them\n",
+                (long long)count, count == 1 ? "" : "s");
     else if (count < 0)
         fprintf(stderr, "reeve logs: earlier lines left out; --all shows them\n");
 }

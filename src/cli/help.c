@@ -76,6 +76,17 @@ static void add_meaning(struct buf *out, size_t line_start, const char *text)
         buf_addf(out, "%s\n", text);
 }
 
+/* Text whose lines are broken once more if the screen is too narrow for them. */
+static void add_paragraphs(struct buf *out, const char *text)
+{
+    size_t columns = screen_columns();
+    while (*text) {
+        struct str line = {text, strcspn(text, "\n")};
+        screen_add_wrapped(out, line, columns ? columns : line.n, 0, 0);
+        text += line.n + (text[line.n] == '\n');
+    }
+}
+
 static void add_option(struct buf *out, const struct verb_option *o)
 {
     size_t line_start = out->len;
@@ -91,8 +102,10 @@ void help_write_verb(struct buf *out, const struct verb *verb)
     buf_addz(out, "usage: ");
     add_usage(out, verb);
     buf_addf(out, "\n\n%s\n", verb->summary);
-    if (verb->details)
-        buf_addf(out, "\n%s\n", verb->details);
+    if (verb->details) {
+        buf_addc(out, '\n');
+        add_paragraphs(out, verb->details);
+    }
     buf_addz(out, "\noptions:\n");
     const struct verb_option *tables[VERB_TABLES];
     size_t n = verb_tables(verb, tables);
@@ -152,11 +165,15 @@ void help_write_unknown(struct buf *out, const char *word, const char *next)
 
 void help_write_overview(struct buf *out)
 {
-    buf_addf(out, "usage: reeve VERB [OPTIONS]\n\n%s\n\nverbs:\n", purpose);
+    buf_addz(out, "usage: reeve VERB [OPTIONS]\n\n");
+    add_paragraphs(out, purpose);
+    buf_addz(out, "\nverbs:\n");
     for (const struct verb *const *v = cli_verbs; *v; v++)
         if (!((*v)->flags & VERB_HIDDEN))
             add_summary(out, *v);
-    buf_addf(out, "\n%s\n\nexit status:\n", finding);
+    buf_addc(out, '\n');
+    add_paragraphs(out, finding);
+    buf_addz(out, "\nexit status:\n");
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
         buf_addf(out, "  %-4s%s\n", statuses[i].status, statuses[i].meaning);
     buf_addz(out, "\n'reeve help VERB' says more about one of them.\n");
