@@ -17,8 +17,8 @@ extern const struct verb *const cli_verbs[];
  * are tried before one.
  */
 const struct verb *verb_find(int argc, char **argv, int *ret_words);
-/* The verb whose name is nearest to a misspelt one, or NULL if none is near. With a group ("agent"):
- * among those of the group, by what follows it. */
+/* The verb whose name is nearest to a misspelt one, or NULL if none is near. With a group
+ * ("agent"): among those of the group, by what follows it. */
 const struct verb *verb_nearest(struct str group, struct str name);
 /* The group whose name is nearest to a misspelt one; nothing if none is near. */
 struct str verb_nearest_group(struct str word);
