@@ -8,7 +8,8 @@
  *     table_release(&t);
  *
  * Cells come row by row. Each is made safe to show (print.h) and cut at TABLE_CELL_CHARS_MAX. A
- * column is as wide as its widest cell, counted in characters; the last one is not padded.
+ * column is as wide as its widest cell, counted in characters; the last one is not padded. A table
+ * that is wider than the screen (screen.h) has its widest columns cut.
  */
 #pragma once
 

@@ -54,8 +54,11 @@ struct net *net_new(struct loop *loop, const struct options *options, struct tls
                     const struct net_handlers *handlers);
 struct net *net_free(struct net *n); /* NULL; closes everything at once */
 
-/* "127.0.0.1:7433", "[::1]:0", "0.0.0.0:80". *ret_port is the port taken. */
+/* "127.0.0.1:7433", "[::1]:0", "0.0.0.0:80". *ret_port is the port taken. ERR_LOCKED if the port is
+ * in use, ERR_CONFIG or ERR_USAGE if the address is no good; each says what to do. */
 int net_listen(struct net *n, const char *address, int *ret_port, struct err *err);
+/* 0, or ERR_USAGE that says how an address is written. */
+int net_check_address(const char *address, struct err *err);
 /* Is the host part of an address loopback only? */
 bool net_address_is_loopback(const char *address);
 void net_stop_accepting(struct net *n);

@@ -50,9 +50,9 @@ const struct method method_table[] = {
      "Gives up the open turn: it stays open and belongs to the next writer. Owner or operator. "
      "Writes `turn_cleared` once; history is never deleted."},
     {"event.list", METHOD_READ, MAY_ALL,
-     params_event_list, method_event_list, "`{events, nextAfterSeq}`",
-     "The log of a conversation, in order. A page of large events may be shorter than `limit`; an "
-     "empty one is the end."},
+     params_event_list, method_event_list, "`{events, nextAfterSeq}`, of all `{events, nextAfterId}`",
+     "The log of a conversation, or of all in the order of commit. A page of large events may be "
+     "shorter than `limit`; an empty one is the end."},
     {"event.subscribe", METHOD_CONTROL, MAY_ALL,
      params_event_subscribe, method_event_subscribe, "`{subscription}`",
      "Backlog, then live events, with no gap and no repeat, as notifications `event` (the event "
@@ -192,7 +192,7 @@ const struct method method_table[] = {
      "`{agent, view, now, evidence, standing, history}`",
      "As `conversation.why`, for one agent."},
     {"agent.logs", METHOD_READ, MAY_OPERATOR | MAY_READ,
-     params_agent_logs, method_agent_logs, "`{text, truncated, next}`",
+     params_agent_logs, method_agent_logs, "`{text, truncated, next, linesBefore?}`",
      "The end of what its processes have printed, fetched from its machine; with `after` what came since, "
      "which may be nothing."},
     {"machine.register", METHOD_CONTROL, MAY_OPERATOR | MAY_MACHINE,

@@ -128,7 +128,7 @@ RIGHT = {
     "conversation.end": {"conversation": 1},
     "message.send": {"conversation": 1, "agentId": "a", "text": "x"},
     "trace.append": {"conversation": 1, "agentId": "a", "payload": {"type": "thought"}},
-    "event.list": {"conversation": 1}, "turn.clear": {"conversation": 1, "agentId": "a"},
+    "event.list": {}, "turn.clear": {"conversation": 1, "agentId": "a"},
     "attachment.get": {"id": 1},
 }
 
