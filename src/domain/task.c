@@ -14,6 +14,7 @@
 #include "domain/start.h"
 #include "domain/tool.h"
 #include "domain/queue.h"
+#include "domain/task_end.h"
 #include "domain/task_row.h"
 #include "domain/work.h"
 
@@ -277,50 +278,6 @@ static void enter(struct work *w, struct task *t, const struct task_move *m)
     }
 }
 
-static int store_error(struct work *w, struct task *t, struct str error, struct err *err)
-{
-    t->has_words = true;
-    struct query *q = store_query(w->store, SQL_TASK_ERROR_UPDATE);
-    query_int(q, 1, t->task);
-    query_text(q, 2, error);
-    return query_run(q, NULL, err);
-}
-
-/* The one terminal event of a task. */
-static int append_end(struct work *w, const struct task *t, int64_t epoch,
-                      const struct task_move *m, struct str undelivered, struct err *err)
-{
-    _cleanup_buf_ struct buf data = BUF_INIT(1 << 20);
-    struct json_out j = JSON_OUT(&data);
-    json_object(&j, NULL);
-    json_int(&j, "task", t->task);
-    json_string(&j, "agent",
-                arena_printf(&w->arena, "%lld:%s", (long long)t->conversation, t->role));
-    json_stringz(&j, "status", task_outcome_name(t->status));
-    json_int(&j, "attempt", t->attempts + (t->acknowledged_ms ? 1 : 0));
-    json_stringz(&j, "reason", stop_reason_name(t->stop_reason));
-    json_string(&j, "error", m->error);
-    json_int(&j, "epoch", epoch);
-    if (t->deliverable) {
-        json_int(&j, "deliverable_card_id", t->deliverable);
-        json_null(&j, "deliverable_error");
-    } else {
-        json_null(&j, "deliverable_card_id");
-        json_string(&j, "deliverable_error", undelivered);
-    }
-    json_object(&j, "stats");
-    json_int(&j, "waited_ms",
-             (t->acknowledged_ms ? t->acknowledged_ms : w->now_ms) - t->created_ms);
-    json_int(&j, "worked_ms", t->started_ms ? w->now_ms - t->started_ms : 0);
-    json_int(&j, "lost_attempts", t->attempts);
-    json_end(&j);
-    json_end(&j);
-    struct event e;
-    int r = append_system(w, t->conversation, "system-tasks", "agent.task", buf_str(&data), NULL,
-                          &e, err);
-    return r < 0 ? r : work_note_move(w, t->conversation, &e, m->rule ? m->rule : "task", err);
-}
-
 /* A rule has taken it back: the reason, with what it saw. */
 static int append_lost(struct work *w, const struct task *t, const struct task_move *m,
                        struct err *err)
@@ -342,9 +299,9 @@ static int append_move(struct work *w, const struct task *t, int64_t epoch,
                        const struct task_move *m, struct str undelivered, struct err *err)
 {
     if (planted(TWO_TERMINAL_EVENTS) && task_is_over(t))
-        append_end(w, t, epoch, m, undelivered, err);
+        task_end_append(w, t, epoch, m, undelivered, err);
     if (task_is_over(t))
-        return append_end(w, t, epoch, m, undelivered, err);
+        return task_end_append(w, t, epoch, m, undelivered, err);
     return m->rule ? append_lost(w, t, m, err) : 0;
 }
 
@@ -399,8 +356,9 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
         r = deliverable_of_end(w, t, m, &t->deliverable, &undelivered, err);
     if (r == 0)
         r = inbox_follow(w, t, old_epoch, tr->inbox, err);
-    if (r == 0 && m->error.p)
-        r = store_error(w, t, m->error, err);
+    struct str error = task_end_error(t, m);
+    if (r == 0 && error.p)
+        r = task_end_store_error(w, t, error, err);
     if (r == 0)
         r = append_move(w, t, old_epoch, m, undelivered, err);
     if (r == 0)
@@ -486,9 +444,10 @@ int task_move_with_epoch(struct work *w, struct task *t, int64_t epoch, const st
     int r = task_check_epoch(w, t, epoch, err);
     if (r < 0)
         return r;
+    if (is_repeat(t, m) && task_is_over(t))
+        return task_end_check_repeat(w, t, m, err);
     if (is_repeat(t, m)) {
-        if (!task_is_over(t))
-            task_beat(w, t);
+        task_beat(w, t);
         return 0;
     }
     r = head_get(w, t->conversation, &h, err);

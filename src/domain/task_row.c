@@ -248,6 +248,15 @@ static int read_words(struct work *w, const struct task *t, struct words *ret, s
     return 0;
 }
 
+int task_content(struct work *w, const struct task *t, struct str *ret, struct err *err)
+{
+    struct words words;
+    int r = read_words(w, t, &words, err);
+    if (r == 0)
+        *ret = words.content;
+    return r;
+}
+
 int task_write(struct work *w, const struct task *t, struct json_out *out, const char *key,
                struct err *err)
 {

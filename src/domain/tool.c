@@ -20,6 +20,7 @@
 #include "domain/card.h"
 #include "domain/head.h"
 #include "domain/inbox.h"
+#include "domain/task_end.h"
 #include "domain/work.h"
 
 enum { CARD_BYTES_MAX = 64 << 20 }; /* far above any request: net.body_bytes_max */
@@ -247,11 +248,9 @@ static void add_json(struct json_out *j, const char *key, struct str json)
         json_raw(j, key, json);
 }
 
-static int make_call_card(struct work *w, const struct task *t, const struct tool_call *call,
-                          int64_t *ret, struct err *err)
+static void write_call(struct buf *content, const struct task *t, const struct tool_call *call)
 {
-    _cleanup_buf_ struct buf content = BUF_INIT(CARD_BYTES_MAX);
-    struct json_out j = JSON_OUT(&content);
+    struct json_out j = JSON_OUT(content);
     json_object(&j, NULL);
     json_string(&j, "toolCallId", call->id);
     json_string(&j, "name", call->name);
@@ -259,6 +258,13 @@ static int make_call_card(struct work *w, const struct task *t, const struct too
     add_json(&j, "options", call->options);
     json_int(&j, "epoch", t->epoch);
     json_end(&j);
+}
+
+static int make_call_card(struct work *w, const struct task *t, const struct tool_call *call,
+                          int64_t *ret, struct err *err)
+{
+    _cleanup_buf_ struct buf content = BUF_INIT(CARD_BYTES_MAX);
+    write_call(&content, t, call);
     return card_create(w, "tool.call", t->conversation, t->task, buf_str(&content), ret, err);
 }
 
@@ -349,18 +355,34 @@ static int expect(struct work *w, const struct task *t, const struct tool_call *
     return r < 0 || tool->status == TOOL_WAITING ? r : put_into_inbox(w, t, tool, err);
 }
 
+static int check_repeat_of(struct work *w, const struct task *t, const struct tool_call *call,
+                           struct err *err)
+{
+    _cleanup_buf_ struct buf content = BUF_INIT(CARD_BYTES_MAX);
+    struct tool *tool;
+    struct str kept;
+    int r = find(w, t->task, t->epoch, call->id, &tool, err);
+    if (r < 0)
+        return r;
+    if (!tool || !tool->call_card)
+        return task_refuse(t, TRIGGER_SUSPEND, err);
+    write_call(&content, t, call);
+    r = card_content(w, tool->call_card, &kept, err);
+    if (r < 0 || !kept.p || task_same_json(w, kept, buf_str(&content))) /* a lost card: no word */
+        return r;
+    err_set(err, ERR_IDEMPOTENCY_CONFLICT,
+            "task %lld is suspended already, for another tool call %.*s: this call changed nothing",
+            (long long)t->task, STR_ARG(call->id));
+    return err_str(err, "what", call->id);
+}
+
 static int check_repeat(struct work *w, const struct task *t, const struct tool_call *calls,
                         size_t count, struct err *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct tool *tool;
-        int r = find(w, t->task, t->epoch, calls[i].id, &tool, err);
-        if (r < 0)
-            return r;
-        if (!tool || !tool->call_card)
-            return task_refuse(t, TRIGGER_SUSPEND, err);
-    }
-    return 0;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = check_repeat_of(w, t, &calls[i], err);
+    return r;
 }
 
 int tools_suspend(struct work *w, struct task *t, int64_t epoch, const struct tool_call *calls,

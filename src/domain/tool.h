@@ -133,7 +133,8 @@ struct tool_call {
 };
 /*
  * task.suspend. A deadline is the longer of what the call asks for and worker.suspend_timeout_
- * seconds; if neither says anything there is none. A repeat with calls that are known is no move.
+ * seconds; if neither says anything there is none. A repeat with calls that are known is no move;
+ * ERR_IDEMPOTENCY_CONFLICT if one of them is known with another name, arguments or options.
  */
 int tools_suspend(struct work *w, struct task *t, int64_t epoch, const struct tool_call *calls,
                   size_t count, struct err *err);

@@ -129,11 +129,13 @@ const struct method method_table[] = {
     {"task.complete", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
      params_task_complete, method_task_complete,
      "`{task: Task, deliverableCardId, handoffTask?}`",
-     "This task is done, and no other; the next in the queue becomes pending."},
+     "This task is done, and no other; the next in the queue becomes pending. A repeat with the same deliverable "
+     "and hand-off gets the same answer; with others it is IDEMPOTENCY_CONFLICT, and what was kept stays."},
     {"task.fail", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
-     params_task_fail, method_task_fail, "`{task: Task}`", "The work cannot be done."},
+     params_task_fail, method_task_fail, "`{task: Task}`", "The work cannot be done. A repeat with another reason is IDEMPOTENCY_CONFLICT."},
     {"task.cancel", METHOD_WRITE, MAY_OPERATOR,
-     params_task_cancel, method_task_cancel, "`{task: Task}`", "Somebody does not want it any more."},
+     params_task_cancel, method_task_cancel, "`{task: Task}`", "Somebody does not want it any more. A repeat "
+     "with another reason is IDEMPOTENCY_CONFLICT."},
     {"task.get", METHOD_READ, MAY_ALL, params_task, method_task_get, "`{task: Task}`",
      "Task: `{task, conversation, role, status, content, channel, epoch, attempts, assignedTo, "
      "claimedBy, held?, note, createdAt, pendingAt, acknowledgedAt, startedAt, completedAt, "

@@ -6,6 +6,7 @@
 #include "domain/start.h"
 #include "domain/participant.h"
 #include "domain/task.h"
+#include "domain/task_end.h"
 #include "rpc/method.h"
 #include "rpc/rpc.h"
 
@@ -278,7 +279,7 @@ int method_task_progress(struct method_context *c, struct json_out *out, struct 
 
 /* ---- the ends ---- */
 
-static int hand_off(struct method_context *c, const struct task *from, struct json_out *out,
+static int hand_off(struct method_context *c, struct task *from, struct json_out *out,
                     struct err *err)
 {
     const struct json *handoff = params_get(c->params, "handoff");
@@ -287,17 +288,37 @@ static int hand_off(struct method_context *c, const struct task *from, struct js
         return 0;
     int r = method_create_task(c, from->conversation, params_name(c->arena, handoff, "role"),
                                json_get(handoff, "content"), &t, err);
+    if (r == 0)
+        r = task_end_note_handoff(c->work, from, t->task, err);
+    return r < 0 ? r : task_write(c->work, t, out, "handoffTask", err);
+}
+
+/* Of a repeat: what was handed on, as it stands now. */
+static int show_handoff(struct method_context *c, const struct task *from, struct json_out *out,
+                        struct err *err)
+{
+    struct task *t;
+    int64_t next;
+    int r = task_end_handoff(c->work, from, &next, err);
+    if (r < 0 || !next)
+        return r;
+    r = task_get(c->work, next, &t, err);
     return r < 0 ? r : task_write(c->work, t, out, "handoffTask", err);
 }
 
 int method_task_complete(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct task *t;
-    const struct json *deliverable = json_get(c->params, "deliverable");
+    const struct json *deliverable = json_get(c->params, "deliverable"),
+                      *handoff = params_get(c->params, "handoff");
     struct task_move m = TASK_MOVE(TRIGGER_COMPLETE);
     m.stop_reason = STOP_COMPLETED;
     if (deliverable)
         m.deliverable = method_json_text(c, deliverable);
+    if (handoff) {
+        m.handoff_role = params_name(c->arena, handoff, "role");
+        m.handoff = method_json_text(c, json_get(handoff, "content"));
+    }
     int r = method_find_task(c, &t, err);
     bool was_over = r == 0 && task_is_over(t);
     if (r == 0)
@@ -310,7 +331,7 @@ int method_task_complete(struct method_context *c, struct json_out *out, struct 
         json_int(out, "deliverableCardId", t->deliverable);
     else
         json_null(out, "deliverableCardId");
-    return was_over ? 0 : hand_off(c, t, out, err);
+    return was_over ? show_handoff(c, t, out, err) : hand_off(c, t, out, err);
 }
 
 int method_task_fail(struct method_context *c, struct json_out *out, struct err *err)
@@ -332,8 +353,9 @@ int method_task_cancel(struct method_context *c, struct json_out *out, struct er
     m.stop_reason = STOP_CANCELED_BY_USER;
     m.error = params_str(c->params, "reason");
     int r = method_find_task(c, &t, err);
-    if (r == 0 && t->end_trigger != TRIGGER_CANCEL)
-        r = task_move(c->work, t, &m, err);
+    if (r == 0)
+        r = t->end_trigger == TRIGGER_CANCEL ? task_end_check_repeat(c->work, t, &m, err)
+                                             : task_move(c->work, t, &m, err);
     return r < 0 ? r : task_write(c->work, t, out, "task", err);
 }
 

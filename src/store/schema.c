@@ -449,8 +449,12 @@ static const char version_5[] =
     /* What is left of an agent when its newest process is gone (domain/process.c). */
     "CREATE INDEX processes_of_agent ON processes (conversation, role) WHERE ended_at IS NULL;";
 
+static const char version_6[] =
+    /* The task that a completed one was handed on to (domain/task_end.h). */
+    "ALTER TABLE tasks ADD COLUMN handoff INTEGER;";
+
 const char *const schema_migrations[] = {
-    version_1, version_2, version_3, version_4, version_5,
+    version_1, version_2, version_3, version_4, version_5, version_6,
 };
 
 const size_t schema_version_latest = ARRAY_LEN(schema_migrations);

@@ -282,6 +282,8 @@
       " ('pending', 'acknowledged', 'in_progress', 'suspended')")                                  \
     X(TASK_ERROR_UPDATE, WRITE, "UPDATE tasks SET error = ?2 WHERE task = ?1")                     \
     X(TASK_NOTE_UPDATE, WRITE, "UPDATE tasks SET note = ?2 WHERE task = ?1")                       \
+    X(TASK_HANDOFF, READ, "SELECT handoff FROM tasks WHERE task = ?1")                             \
+    X(TASK_HANDOFF_UPDATE, WRITE, "UPDATE tasks SET handoff = ?2 WHERE task = ?1")                 \
     X(TASK_NEXT_QUEUED, READ,                                                                      \
       "SELECT task FROM tasks WHERE conversation = ?1 AND role = ?2 AND status = 'queued'"         \
       " ORDER BY task LIMIT 1")                                                                    \

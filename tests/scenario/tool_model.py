@@ -40,9 +40,9 @@ class Suspending(Crew):
                 yield self.due(call.leased_ms, LEASE_MS), 1, t.role, self.requeue, call
         base_ms = max([t.suspended_ms] + [c.settled_ms for c in calls if c.status])
         deadlines = [self.due(c.since_ms, c.timeout_ms) for c in calls if c.status is None]
-        yield (max([self.due(base_ms, SUSPENDED_REAP_MS)] + deadlines), 3, t.role, self.reap,
+        yield (max([self.due(base_ms, SUSPENDED_REAP_MS)] + deadlines), 3, t.number, self.reap,
                (t, "failed", "timeout_reaped_by_watchdog"))
-        yield (t.dispatched_ms + MAX_MS + 1, 3, t.role, self.reap,
+        yield (t.dispatched_ms + MAX_MS + 1, 3, t.number, self.reap,
                (t, "failed", "task_deadline_exceeded"))
 
     def time_out(self, what):
@@ -90,12 +90,12 @@ class Suspending(Crew):
             raise Refusal("INVALID_TRANSITION")
         return super().claim(role, connection)
 
-    def fail(self, number, epoch):
+    def fail(self, number, epoch, body):
         t = self.fenced(number, epoch)
         for call in self.calls_of(t).values() if t.status == "suspended" else ():
             call.status = call.status or "interrupted"
         return self.finish(number, epoch, "failed", "failed",
-                           ("acknowledged", "in_progress", "suspended"))
+                           ("acknowledged", "in_progress", "suspended"), body)
 
     def suspend(self, number, epoch, names):
         t = self.fenced(number, epoch)
