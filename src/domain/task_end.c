@@ -14,8 +14,7 @@
 
 struct str task_end_error(const struct task *t, const struct task_move *m)
 {
-    (void)t;
-    return m->error;
+    return m->error.p || !m->rule ? m->error : str_of(stop_reason_name(t->stop_reason));
 }
 
 int task_end_store_error(struct work *w, struct task *t, struct str error, struct err *err)

@@ -18,7 +18,7 @@
 
 struct work;
 
-/* What outcome.error says. */
+/* What outcome.error says: what the caller gave or, of an end by a rule, its stop reason. */
 struct str task_end_error(const struct task *t, const struct task_move *m);
 int task_end_store_error(struct work *w, struct task *t, struct str error, struct err *err);
 /* epoch: of the attempt that ended; undelivered: why there is no deliverable. */
