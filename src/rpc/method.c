@@ -79,9 +79,10 @@ const struct method method_table[] = {
     {"participant.heartbeat", METHOD_CONTROL, MAY_OPERATOR | MAY_AGENT,
      params_participant_heartbeat, method_participant_heartbeat,
      "`{status:\"ok\"|\"rejoin_required\"|\"superseded\", readyUntil?, activeUntil?, staleEpoch?, "
-     "epoch?, directive?:\"stop\"}`",
-     "A sign of life of the listener, and with an epoch of the worker. What is wrong with it is told "
-     "in the answer, never as an error."},
+     "epoch?, directive?:\"stop\", renewed:{listener, work}}`",
+     "A sign of life of the listener, and with an epoch of the worker. `renewed` says which leases it has "
+     "renewed. `staleEpoch: true`: the work that it names is not held by it: another epoch, or none was given; "
+     "`epoch` is the present one. What is wrong with it is told in the answer, never as an error."},
     {"participant.leave", METHOD_CONTROL, MAY_OPERATOR | MAY_AGENT,
      params_participant, method_participant_leave, "`{}`",
      "Ends the listener's lease; of a superseded connection: no effect."},

@@ -9,6 +9,7 @@ from watch_model import advance, gap, ms
 
 MAX_ATTEMPTS, MAX_MS = 3, 10_800_000
 ACTIVE = OPEN[1:]
+IN_HAND = ("acknowledged", "in_progress", "suspended")
 
 
 class Refusal(Exception):
@@ -155,18 +156,20 @@ class Crew:
         if r.listener == connection:
             r.listener = None
 
-    def beat(self, role, connection, epoch):
+    def beat(self, role, connection, epoch, names_task):
+        """(status, until when the work is renewed or "stale", what was renewed)"""
         r, t = self.roles[role], self.roles[role].active
         status = ("rejoin_required" if not self.listens(r)
                   else "ok" if r.listener == connection else "superseded")
         if status == "ok":
             r.beat_ms = self.now_ms
-        if epoch is None:
-            return status, None
-        if t is None or t.status not in ("acknowledged", "in_progress") or t.epoch != epoch:
-            return status, "stale"
+        is_listener = status == "ok"
+        if epoch is None and not (t and names_task):
+            return status, None, (is_listener, False)
+        if t is None or t.status not in IN_HAND or t.epoch != epoch:
+            return status, "stale", (is_listener, False)
         t.beat_ms = self.now_ms
-        return status, self.due(t.beat_ms, ACTIVE_MS) - 1
+        return status, self.due(t.beat_ms, ACTIVE_MS) - 1, (is_listener, True)
 
     def wait(self, role, connection):
         r, t = self.roles[role], self.roles[role].active
@@ -268,8 +271,12 @@ class Crew:
                              lambda a: None)
         if choice < 60:
             epoch = rng.choice([None, self.roles[role].epoch, max(0, self.roles[role].epoch - 1)])
-            return self.both("participant.heartbeat", lambda: self.beat(role, connection, epoch),
-                             agent | ({} if epoch is None else {"epoch": epoch}), beat_answer)
+            t, names_task = self.roles[role].active, rng.random() < 0.3
+            work = {} if epoch is None else {"epoch": epoch}
+            work |= {"task": t.number} if t and names_task else {}
+            return self.both("participant.heartbeat",
+                             lambda: self.beat(role, connection, epoch, names_task),
+                             agent | work, beat_answer)
         if choice < 65:
             return self.both("task.wait", lambda: self.wait(role, connection),
                              agent | {"timeoutMs": 0}, lambda a: a["status"])
@@ -348,6 +355,7 @@ class Crew:
 
 
 def beat_answer(a):
+    renewed = a["renewed"]["listener"], a["renewed"]["work"]
     if a.get("staleEpoch"):
-        return a["status"], "stale"
-    return a["status"], ms(a["activeUntil"]) if "activeUntil" in a else None
+        return a["status"], "stale", renewed
+    return a["status"], ms(a["activeUntil"]) if "activeUntil" in a else None, renewed
