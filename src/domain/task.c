@@ -73,13 +73,18 @@ bool task_is_over(const struct task *t)
 
 /* ---- leases and looks ---- */
 
+/* By what the worker itself says. */
+static int64_t beats_until_ms(const struct work *w, const struct task *t)
+{
+    return t->beat_ms ? gaps_due_ms(&w->gaps, t->beat_ms, t->lease_ms) - 1 : 0;
+}
+
 int64_t task_active_until_ms(const struct work *w, const struct task *t)
 {
-    int64_t by_worker_ms = t->beat_ms ? gaps_due_ms(&w->gaps, t->beat_ms, t->lease_ms) - 1 : 0,
-            ttl_ms = option_get(w->options, machine, ttl_seconds) * 1000;
+    int64_t ttl_ms = option_get(w->options, machine, ttl_seconds) * 1000;
     int64_t by_machine_ms =
         t->machine_beat_ms ? gaps_due_ms(&w->gaps, t->machine_beat_ms, ttl_ms) - 1 : 0;
-    return MAX(by_worker_ms, by_machine_ms);
+    return MAX(beats_until_ms(w, t), by_machine_ms);
 }
 
 void task_beat_by_machine(struct work *w, struct task *t)
@@ -88,10 +93,19 @@ void task_beat_by_machine(struct work *w, struct task *t)
     t->machine_beat_ms = w->now_ms;
 }
 
+static bool has_worker(const struct task *t)
+{
+    return t->status == TASK_ACKNOWLEDGED || t->status == TASK_IN_PROGRESS;
+}
+
 bool task_is_worked_on(const struct work *w, const struct task *t)
 {
-    return (t->status == TASK_ACKNOWLEDGED || t->status == TASK_IN_PROGRESS) &&
-           task_active_until_ms(w, t) >= w->now_ms;
+    return has_worker(t) && task_active_until_ms(w, t) >= w->now_ms;
+}
+
+bool task_worker_beats(const struct work *w, const struct task *t)
+{
+    return has_worker(t) && beats_until_ms(w, t) >= w->now_ms;
 }
 
 void task_beat(struct work *w, struct task *t)

@@ -206,6 +206,8 @@ void task_beat_by_machine(struct work *w, struct task *t);
 /* The worker lease: its last millisecond, 0 if there is none; whether it lasts. */
 int64_t task_active_until_ms(const struct work *w, const struct task *t);
 bool task_is_worked_on(const struct work *w, const struct task *t);
+/* The same by the worker's own word, whatever its machine says. */
+bool task_worker_beats(const struct work *w, const struct task *t);
 /* Brings the stored time to look forward, if a rule is due earlier (rule.h). */
 int task_watch(struct work *w, struct task *t, struct err *err);
 /* The ladder has looked: sets it to when a rule is due, earlier or later. */
