@@ -16,6 +16,7 @@
 #include "domain/queue.h"
 #include "domain/task_end.h"
 #include "domain/task_row.h"
+#include "domain/task_span.h"
 #include "domain/work.h"
 
 enum { PAGE_ROWS = 256 };
@@ -181,9 +182,12 @@ int task_note_progress(struct work *w, struct task *t, struct err *err)
     if (t->status != TASK_IN_PROGRESS || t->progress_ms == w->now_ms)
         return 0;
     task_edit(w, t);
+    int r = task_span_end(w, t, "progress", err);
+    if (r < 0)
+        return r;
     t->progress_ms = w->now_ms;
-    return t->progress_ms - t->progress_stored_ms < PROGRESS_STORE_MS ? 0
-                                                                      : task_write_row(w, t, err);
+    bool is_kept = !t->spans.p && t->progress_ms - t->progress_stored_ms < PROGRESS_STORE_MS;
+    return is_kept ? 0 : task_write_row(w, t, err);
 }
 
 int task_store(struct work *w, struct task *t, struct err *err)
@@ -353,7 +357,9 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
 {
     int64_t old_epoch = t->epoch;
     struct str undelivered = STR_NONE;
-    int r = 0;
+    int r = task_span_end(w, t, m->rule ? m->rule : task_trigger_name(m->trigger), err);
+    if (r < 0)
+        return r;
     bool keeps_epoch = planted(NO_EPOCH_ON_RECOVER) && tr->loses_attempt;
     if (tr->bumps_epoch && !keeps_epoch)
         t->epoch = ++a->turn_epoch;
@@ -656,12 +662,20 @@ int task_hold(struct work *w, const struct task *t, struct task_move *m, struct 
     return 0;
 }
 
+/* Its clocks stand while the conversation is blocked, and go on when that is resumed. */
+static int stop_clocks(struct work *w, struct task *t, struct err *err)
+{
+    task_edit(w, t);
+    int r = task_span_end(w, t, task_trigger_name(TRIGGER_BLOCK), err);
+    return r < 0 || !t->spans.p ? r : task_write_row(w, t, err);
+}
+
 static int block_one(struct work *w, struct task *t, int64_t arg, struct err *err)
 {
     struct task_move m = TASK_MOVE(TRIGGER_BLOCK);
     (void)arg;
     if (t->status != TASK_ACKNOWLEDGED && t->status != TASK_IN_PROGRESS)
-        return 0;
+        return stop_clocks(w, t, err);
     int r = task_hold(w, t, &m, err);
     return r < 0 ? r : task_move(w, t, &m, err);
 }

@@ -29,6 +29,7 @@
 #include "domain/agent.h"
 #include "domain/event.h"
 #include "domain/head.h"
+#include "domain/task_span.h"
 
 struct work;
 
@@ -116,6 +117,8 @@ struct task {
     struct str unsaved;         /* its content, as long as it has no row; in the tick's arena */
     char *content;              /* the same while it is here, if it is short; NULL: in the row */
     bool has_words;             /* a note or an error, in the row */
+    struct str spans;           /* to be added to its row; in the tick's arena */
+    int64_t longest_ms[SPAN_COUNT];
     /* private to task.c */
     int64_t edited_in;
 };
@@ -236,7 +239,9 @@ int tasks_resume(struct work *w, int64_t conversation, int64_t blocked_at_ms, st
 
 /* What is to be done, JSON; in the tick's arena. */
 int task_content(struct work *w, const struct task *t, struct str *ret, struct err *err);
-/* The members of a Task, under `key`. */
+/* The members of a Task, under `key`. _with_spans: and those of task_span_write(). */
+int task_write_with_spans(struct work *w, const struct task *t, struct json_out *out,
+                          const char *key, struct err *err);
 int task_write(struct work *w, const struct task *t, struct json_out *out, const char *key,
                struct err *err);
 

@@ -21,6 +21,8 @@
 #include "domain/head.h"
 #include "domain/inbox.h"
 #include "domain/task_end.h"
+#include "domain/task_row.h"
+#include "domain/task_span.h"
 #include "domain/work.h"
 
 enum { CARD_BYTES_MAX = 64 << 20 }; /* far above any request: net.body_bytes_max */
@@ -83,6 +85,7 @@ static int from_row(struct work *w, struct query *q, struct tool *ret, struct er
         .lease_ms = query_get_int(q, 14),
         .deliveries = query_get_int(q, 15),
         .look_ms = query_is_null(q, 16) ? NEVER_MS : query_get_int(q, 16),
+        .asked_ms = query_get_int(q, 17),
     };
     return 0;
 }
@@ -215,6 +218,7 @@ static int write_row(struct work *w, const struct tool *tool, struct err *err)
     query_int(q, 13, tool->deliveries);
     if (tool->look_ms != NEVER_MS)
         query_int(q, 14, tool->look_ms);
+    bind_positive(q, 15, tool->asked_ms);
     work_mark_written(w);
     return query_run(q, NULL, err);
 }
@@ -320,7 +324,12 @@ static int settle(struct work *w, const struct task *t, struct tool *tool,
 static int receive(struct work *w, struct task *t, struct tool *tool,
                    const struct tool_result *result, struct err *err)
 {
-    int r = settle(w, t, tool, result, err);
+    task_edit(w, t);
+    int r = task_span_settle(w, t, tool, result_names[result->status], err);
+    if (r == 0)
+        r = settle(w, t, tool, result, err);
+    if (r == 0 && t->spans.p)
+        r = task_write_row(w, t, err);
     if (r == 0)
         r = put_into_inbox(w, t, tool, err);
     return r < 0 ? r : task_watch(w, t, err); /* nothing may be left to wait for */
@@ -349,6 +358,7 @@ static int expect(struct work *w, const struct task *t, const struct tool_call *
         return r;
     tool->name = call->name;
     tool->since_ms = w->now_ms;
+    tool->asked_ms = call->timeout_ms;
     tool->timeout_ms =
         MAX(option_get(w->options, worker, suspend_timeout_seconds) * 1000, call->timeout_ms);
     r = store_tool(w, tool, err);

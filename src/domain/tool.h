@@ -89,6 +89,7 @@ struct tool {
     int64_t call_card;   /* 0: the same */
     enum tool_status status;
     int64_t since_ms, timeout_ms; /* its deadline; 0: none */
+    int64_t asked_ms;             /* of that, what its call asked for */
     int64_t settled_ms;           /* 0: it waits */
     enum result_status result;
     int64_t result_card;

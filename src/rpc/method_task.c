@@ -115,6 +115,11 @@ const struct param params_task_list[] = {
      .fallback = "0",
      .doc = "continue after this number"},
     {.name = "limit", .type = PARAM_INT, .min = 1, .max = 500, .fallback = "50", .doc = "page"},
+    {.name = "spans",
+     .type = PARAM_BOOL,
+     .doc = "with `dispatchedAt` and `spans`: the longest times of each kind that it waited, and "
+            "who ended "
+            "them; what `reeve backtest` reads"},
     PARAMS_END,
 };
 
@@ -407,6 +412,7 @@ int method_task_list(struct method_context *c, struct json_out *out, struct err 
     int64_t limit = params_int(c->params, "limit", 50), n = 0, shown = 0;
     int64_t conversation = params_int(c->params, "conversation", -1);
     struct str role = params_name(c->arena, c->params, "role");
+    bool has_spans = params_bool(c->params, "spans", false);
     if (role.p && conversation < 0)
         return params_refuse(err, "role", "only with conversation");
     if (conversation < 0 && c->grant->conversation)
@@ -423,7 +429,8 @@ int method_task_list(struct method_context *c, struct json_out *out, struct err 
         struct task *t;
         r = task_get(c->work, numbers[shown], &t, err);
         if (r == 0 && is_wanted(c, t))
-            r = task_write(c->work, t, out, NULL, err);
+            r = has_spans ? task_write_with_spans(c->work, t, out, NULL, err)
+                          : task_write(c->work, t, out, NULL, err);
     }
     json_end(out);
     if (n > shown)

@@ -500,6 +500,47 @@ def test_a_hundred_tasks_at_once_are_one_active_and_a_queue(s):
     check_agrees(s, c)
 
 
+# ---- spans ----
+
+def spans(s, t):
+    (shown,) = [x for x in tasks(s, spans=True) if x["task"] == t["task"]]
+    return [(x["what"], ms(x["from"]), x["to"] and ms(x["to"]), x["by"]) for x in shown["spans"]]
+
+
+@manual("liveness.active_ttl_seconds=10000")
+def test_the_longest_waits_of_a_task_are_kept_with_who_ended_them(s):
+    c = talk(s)
+    t = give(s, c)
+    began = now(s)
+    eq(spans(s, t), [("pending", began, None, None)], "open")
+    advance(s, 5000)
+    join(s, c)
+    claim(s, c)
+    start(s, t)
+    want, at = [("pending", began, began + 5000, "claimTask")], now(s)
+    for silence, is_kept in ((1000, False), (2000, True), (1500, False), (2000, False), (2001, True)):
+        advance(s, silence)
+        s.call("task.progress", task=t["task"], epoch=t["epoch"])
+        if is_kept:
+            want.append(("silent", at, now(s), "progress"))
+        at = now(s)
+    s.restart("kill")
+    at = now(s)  # a start gives back what may not be stored
+    eq(spans(s, t), want + [("silent", at, None, None)], "kept, and open")
+    advance(s, 3000)
+    complete(s, t)
+    eq(spans(s, t), want + [("silent", at, now(s), "completeTask")], "at the end")
+    check("spans" not in task_of(s, t), "only who asks is shown them")
+
+
+@manual()
+def test_a_task_that_is_done_at_once_keeps_no_span(s):
+    c = talk(s)
+    t = put_to_work(s, c)
+    complete(s, t)
+    eq(spans(s, t), [], "nothing")
+
+
 # ---- hand-off ----
 
 @manual()
