@@ -24,6 +24,7 @@
     X(HOLD_IGNORED, "hold-ignored", "P21: held work can be claimed")                              \
     X(IDLE_WITH_WORK, "idle-with-work", "P9: a conversation is idle though work is open")         \
     X(KEY_IGNORED, "key-ignored", "P19: a repeat is done again")                                  \
+    X(SECOND_BODY_DROPPED, "second-body-dropped", "P19: a second deliverable is dropped with OK") \
     X(LIFECYCLE_STOPS_NOBODY, "lifecycle-stops-nobody", "P15: agents outlive their conversation") \
     X(EXPIRY_LATE, "expiry-late", "P2: a lease is looked at too late")                            \
     X(NO_PROMOTION, "no-promotion", "P18: the next task stays queued")                            \

@@ -262,6 +262,13 @@ void agent_beat(struct work *w, struct agent *a)
     leases_add(&w->leases, LEASE_LISTENER, agent_key(a), due_ms);
 }
 
+/* Nobody says whether it lives: its machine cannot be asked, and it says nothing itself. */
+static bool is_unheard(const struct work *w, const struct agent *a, const struct task *active)
+{
+    return a->process == PROCESS_UNKNOWN && !a->is_listening &&
+           !(active && task_worker_beats(w, active));
+}
+
 static int project(struct work *w, const struct agent *a, enum agent_view *ret, struct err *err)
 {
     struct task *t = NULL;
@@ -270,7 +277,7 @@ static int project(struct work *w, const struct agent *a, enum agent_view *ret, 
         return r;
     if (a->process == PROCESS_STOPPING)
         *ret = VIEW_STOPPING;
-    else if (a->process == PROCESS_UNKNOWN)
+    else if (is_unheard(w, a, t))
         *ret = VIEW_UNKNOWN;
     else if (a->is_listening && !a->kind[0] && a->desired == DESIRED_STOPPED)
         *ret = VIEW_STOPPING; /* it was asked to go */

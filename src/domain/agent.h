@@ -38,7 +38,8 @@ struct work;
 
 #define AGENT_DESIRED_LIST(X) X(AUTO, "auto") X(RUNNING, "running") X(STOPPED, "stopped")
 /* X(name, text). `starting`: a start is open. `stopping`: a machine was given its start, and has
- * not yet said that its process is gone. `unknown`: its machine cannot be asked. */
+ * not yet said that its process is gone. `unknown`: its machine cannot be asked. The view of such
+ * an agent is `unknown` too, unless it is heard itself: it listens, or beats for its task. */
 #define AGENT_PROCESS_LIST(X) \
     X(NONE, "none")           \
     X(STARTING, "starting")   \

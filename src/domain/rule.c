@@ -235,6 +235,11 @@ static int due_suspended(struct work *w, enum rule_id rule, int64_t limit, const
     return 0;
 }
 
+int64_t rule_task_deadline_ms(int64_t since_ms, int64_t limit_ms)
+{
+    return all_time_until_ms(ALL_TIME_TASK_BUDGET, since_ms, limit_ms) + 1;
+}
+
 int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,
                      struct err *err)
 {
@@ -249,10 +254,8 @@ int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, in
         r = agent_get(w, t->conversation, str_of(t->role), &a, err);
     if (r < 0 || h->status != CONVERSATION_ACTIVE)
         return r;
-    if (rule == RULE_TASK_MAX_SECONDS) /* like a budget: unwatched time counts */
-        *ret = all_time_until_ms(ALL_TIME_TASK_BUDGET, MAX(t->dispatched_ms, h->window_started_ms),
-                                 limit) +
-               1;
+    if (rule == RULE_TASK_MAX_SECONDS)
+        *ret = rule_task_deadline_ms(MAX(t->dispatched_ms, h->window_started_ms), limit);
     else if (t->status == TASK_PENDING)
         *ret = due_pending(w, rule, limit, t, a);
     else if (t->status == TASK_SUSPENDED)

@@ -79,9 +79,10 @@ const struct method method_table[] = {
     {"participant.heartbeat", METHOD_CONTROL, MAY_OPERATOR | MAY_AGENT,
      params_participant_heartbeat, method_participant_heartbeat,
      "`{status:\"ok\"|\"rejoin_required\"|\"superseded\", readyUntil?, activeUntil?, staleEpoch?, "
-     "epoch?, directive?:\"stop\"}`",
-     "A sign of life of the listener, and with an epoch of the worker. What is wrong with it is told "
-     "in the answer, never as an error."},
+     "epoch?, directive?:\"stop\", renewed:{listener, work}}`",
+     "A sign of life of the listener, and with an epoch of the worker. `renewed` says which leases it has "
+     "renewed. `staleEpoch: true`: the work that it names is not held by it: another epoch, or none was given; "
+     "`epoch` is the present one. What is wrong with it is told in the answer, never as an error."},
     {"participant.leave", METHOD_CONTROL, MAY_OPERATOR | MAY_AGENT,
      params_participant, method_participant_leave, "`{}`",
      "Ends the listener's lease; of a superseded connection: no effect."},
@@ -129,11 +130,13 @@ const struct method method_table[] = {
     {"task.complete", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
      params_task_complete, method_task_complete,
      "`{task: Task, deliverableCardId, handoffTask?}`",
-     "This task is done, and no other; the next in the queue becomes pending."},
+     "This task is done, and no other; the next in the queue becomes pending. A repeat with the same deliverable "
+     "and hand-off gets the same answer; with others it is IDEMPOTENCY_CONFLICT, and what was kept stays."},
     {"task.fail", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
-     params_task_fail, method_task_fail, "`{task: Task}`", "The work cannot be done."},
+     params_task_fail, method_task_fail, "`{task: Task}`", "The work cannot be done. A repeat with another reason is IDEMPOTENCY_CONFLICT."},
     {"task.cancel", METHOD_WRITE, MAY_OPERATOR,
-     params_task_cancel, method_task_cancel, "`{task: Task}`", "Somebody does not want it any more."},
+     params_task_cancel, method_task_cancel, "`{task: Task}`", "Somebody does not want it any more. A repeat "
+     "with another reason is IDEMPOTENCY_CONFLICT."},
     {"task.get", METHOD_READ, MAY_ALL, params_task, method_task_get, "`{task: Task}`",
      "Task: `{task, conversation, role, status, content, channel, epoch, attempts, assignedTo, "
      "claimedBy, held?, note, createdAt, pendingAt, acknowledgedAt, startedAt, completedAt, "

@@ -466,7 +466,15 @@ static const char version_6[] =
     "CREATE INDEX look_for_commands ON machine_commands (look_at, command)"
     "  WHERE closed_at IS NULL AND machine IS NOT NULL;"
     "ALTER TABLE machines ADD COLUMN offline_at INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE machines ADD COLUMN is_fenced INTEGER NOT NULL DEFAULT 0;";
+    "ALTER TABLE machines ADD COLUMN is_fenced INTEGER NOT NULL DEFAULT 0;"
+
+    /* The task that a completed one was handed on to (domain/task_end.h). */
+    "ALTER TABLE tasks ADD COLUMN handoff INTEGER;"
+
+    /* How long it waited, for backtests (domain/task_span.h): of a task from before, not known. */
+    "ALTER TABLE tasks ADD COLUMN spans TEXT;"
+    "UPDATE tasks SET spans = '?';"
+    "ALTER TABLE turn_waiting_tools ADD COLUMN asked_ms INTEGER;";
 
 const char *const schema_migrations[] = {
     version_1, version_2, version_3, version_4, version_5, version_6,

@@ -289,13 +289,17 @@
       " held = ?7, dispatched_at = ?8, pending_at = ?9, restarted_at = ?10, acknowledged_at = ?11,"\
       " started_at = ?12, progress_at = ?13, suspended_at = ?14, completed_at = ?15,"              \
       " end_trigger = ?16, stop_reason_code = ?17, deliverable = ?18, look_at = ?19,"              \
-      " claimed_spawn = ?20, held_spawn = ?21, retried_at = ?22, retries = ?23 WHERE task = ?1")   \
+      " claimed_spawn = ?20, held_spawn = ?21, retried_at = ?22, retries = ?23,"                   \
+      " spans = COALESCE(spans || ?24, ?24, spans) WHERE task = ?1")                               \
     X(TASK_LOOK_UPDATE, WRITE, "UPDATE tasks SET look_at = ?2 WHERE task = ?1")                    \
     X(TASK_LOOK_AGAIN, WRITE,                                                                      \
       "UPDATE tasks SET look_at = 0 WHERE status IN"                                               \
       " ('pending', 'acknowledged', 'in_progress', 'suspended')")                                  \
     X(TASK_ERROR_UPDATE, WRITE, "UPDATE tasks SET error = ?2 WHERE task = ?1")                     \
     X(TASK_NOTE_UPDATE, WRITE, "UPDATE tasks SET note = ?2 WHERE task = ?1")                       \
+    X(TASK_SPANS, READ, "SELECT spans FROM tasks WHERE task = ?1")                                 \
+    X(TASK_HANDOFF, READ, "SELECT handoff FROM tasks WHERE task = ?1")                             \
+    X(TASK_HANDOFF_UPDATE, WRITE, "UPDATE tasks SET handoff = ?2 WHERE task = ?1")                 \
     X(TASK_NEXT_QUEUED, READ,                                                                      \
       "SELECT task FROM tasks WHERE conversation = ?1 AND role = ?2 AND status = 'queued'"         \
       " ORDER BY task LIMIT 1")                                                                    \
@@ -376,16 +380,16 @@
     X(TOOL_GET, READ,                                                                              \
       "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
       " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
-      " look_at FROM turn_waiting_tools WHERE wait = ?1")                                          \
+      " look_at, asked_ms FROM turn_waiting_tools WHERE wait = ?1")                                          \
     X(TOOL_FIND, READ,                                                                             \
       "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
       " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
-      " look_at FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"                     \
+      " look_at, asked_ms FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"                     \
       " AND (?3 IS NULL OR epoch = ?3) ORDER BY epoch DESC LIMIT 1")                               \
     X(TOOL_LIST, READ,                                                                             \
       "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
       " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
-      " look_at FROM turn_waiting_tools WHERE task = ?1 AND epoch = ?2 AND call_card IS NOT NULL"  \
+      " look_at, asked_ms FROM turn_waiting_tools WHERE task = ?1 AND epoch = ?2 AND call_card IS NOT NULL"  \
       " ORDER BY wait")                                                                            \
     X(TOOL_LIST_RESULTS, READ,                                                                     \
       "SELECT tool_call_id, name, result_status, result_card FROM turn_waiting_tools"              \
@@ -404,8 +408,8 @@
     X(TOOL_UPDATE, WRITE,                                                                          \
       "UPDATE turn_waiting_tools SET name = ?2, call_card = ?3, wait_status = ?4, since_at = ?5,"  \
       " timeout_ms = ?6, settled_at = ?7, result_status = ?8, result_card = ?9,"                   \
-      " ledger_status = ?10, leased_at = ?11, lease_ms = ?12, deliveries = ?13, look_at = ?14"     \
-      " WHERE wait = ?1")                                                                          \
+      " ledger_status = ?10, leased_at = ?11, lease_ms = ?12, deliveries = ?13, look_at = ?14,"    \
+      " asked_ms = ?15 WHERE wait = ?1")                                                                          \
     X(LOOK_DUE_TOOL, READ,                                                                         \
       "SELECT wait, look_at FROM turn_waiting_tools WHERE look_at <= ?1"                           \
       " AND (look_at, wait) > (?2, ?3) ORDER BY look_at, wait LIMIT ?4")                           \

@@ -3,8 +3,8 @@
 Wishes of people, failures and their waits, the breaker, policies, and work that is taken back from
 a process. A scripted machine plays the processes; the clock is the test's.
 """
-from crew import (ACTIVE_MS, UNATTENDED_MS, claim, give, join, leave, participant, status, talk,
-                  task_of)
+from crew import (ACTIVE_MS, UNATTENDED_MS, beat, claim, give, join, leave, participant, said,
+                  status, talk, task_of)
 from fleet import batch, commands, open_starts, starts
 from reeve_test import check, eq, main, together
 from scripted_machine import (BURST, CLEAN, CRASH, DEADLINE_MS, FENCE_MS, KILLED, STABLE_MS, TTL_MS,
@@ -900,6 +900,38 @@ def test_P21_an_unreachable_machine_holds_and_convicts_nobody(s):
     eq(sight(s, c), "unknown", "unknown is not dead")
     eq((status(s, t), task_of(s, t).get("held")), ("pending", "machine"), "its work is held")
     eq(commands(s, c, closedAt=None), [], "no command for an offline machine")
+
+
+def machine_status(s):
+    return s.call("machine.list")["machines"][0]["status"]
+
+
+@manual()
+def test_P22_a_worker_that_beats_while_its_machine_is_away_is_working(s):
+    m, c, spawn = up(s)
+    t, agent = work(s, m, c, spawn)
+    states = len(said(s, c, "agent.state"))
+    for _ in range(4):
+        advance(s, TTL_MS // 3)
+        beat(agent, c, connection="p1", epoch=t["epoch"])
+    eq((machine_status(s), sight(s, c)), ("offline", "working"), "it is heard")
+    eq((status(s, t), task_of(s, t).get("held")), ("in_progress", None), "and keeps its work")
+    eq(len(said(s, c, "agent.state")), states, "nothing has changed for it")
+    advance(s, ACTIVE_MS + 1)
+    eq((sight(s, c), task_of(s, t).get("held")), ("unknown", "machine"), "silent as well")
+
+
+@manual()
+def test_P22_who_listens_while_its_machine_is_away_is_waiting(s):
+    m, c, spawn = up(s)
+    agent = m.agent(spawn)
+    join(agent, c, connection="p1")
+    for _ in range(4):
+        advance(s, TTL_MS // 3)
+        beat(agent, c, connection="p1")
+    eq((machine_status(s), sight(s, c)), ("offline", "waiting"), "it is heard")
+    advance(s, TTL_MS)
+    eq(sight(s, c), "unknown", "silent as well")
 
 
 @manual()

@@ -307,6 +307,38 @@ static void p12_what_it_says_is_stored(struct sim *s, const struct ask *a,
                  (long long)number, status, (long long)epoch);
 }
 
+/* What a request hands in, as the store would hold it: at most `room` bytes of JSON. */
+static void handed_in(const struct ask *a, const char *key, char *ret, size_t room)
+{
+    const char *at = strstr(a->params, key);
+    size_t n = at ? strcspn(at + strlen(key), ",}") : 0;
+    bool is_object = n && at[strlen(key)] == '{';
+    snprintf(ret, room, "%.*s", (int)(n + is_object), n ? at + strlen(key) : "");
+}
+
+/* Who is told that its task has ended as it said finds there what it handed in, not what another
+ * call did. */
+static void p19_what_was_handed_in_is_kept(struct sim *s, const struct ask *a)
+{
+    char wanted[64], role[64], kept[64], next[64];
+    handed_in(a, a->method == ASK_COMPLETE ? "\"deliverable\":" : "\"reason\":", wanted,
+              sizeof wanted);
+    handed_in(a, "\"handoff\":{\"role\":", role, sizeof role);
+    sqlite3_stmt *q = look_at(s, LOOK_KEPT);
+    sqlite3_bind_int64(q, 1, a->task);
+    look_next(s, q);
+    const char *quotes = a->method == ASK_FAIL ? "\"" : "";
+    snprintf(kept, sizeof kept, "%s%s%s", quotes, look_text(q, 0), quotes);
+    const char *next_role = look_text(q, 1);
+    snprintf(next, sizeof next, "%s%s%s", *next_role ? "\"" : "", next_role,
+             *next_role ? "\"" : "");
+    look_end(s, q);
+    if (strcmp(kept, wanted) != 0 || strcmp(next, role) != 0)
+        sim_fail(s, "P19",
+                 "task %lld: %s handed in '%s' for '%s' and was told OK; kept is '%s' for '%s'",
+                 (long long)a->task, ask_names[a->method], wanted, role, kept, next);
+}
+
 /* A message that hands out work tells how that stands, each time (decisions.md): the receipt before
  * it, and which task it is, do not change. */
 static bool is_same_answer(const struct ask *a, struct str now, struct str first)
@@ -522,6 +554,8 @@ static void check_success(struct sim *s, struct ask *a, const struct json *resul
     p8_old_epochs_are_refused(s, a, result);
     if (a->method == ASK_CLAIM)
         p21_one_worker(s, a, result);
+    if (a->method == ASK_COMPLETE || a->method == ASK_FAIL)
+        p19_what_was_handed_in_is_kept(s, a);
     if (a->method == ASK_CONTINUE)
         p20_a_new_window_is_new(s, a, result);
     if (is_inventory(a) && a->taken_in == s->ticks)

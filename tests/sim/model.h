@@ -101,6 +101,9 @@
       " AND a.connection_id = ?3")                                                                 \
     X(GAPS, "SELECT from_at, to_at FROM watch_gaps WHERE to_at > ?1 ORDER BY from_at")             \
     X(CARD, "SELECT 1 FROM cards WHERE card = ?1 AND task = ?2 AND type = 'task.deliverable'")     \
+    X(KEPT, "SELECT COALESCE(c.content, t.error, ''), h.role FROM tasks t LEFT JOIN"    \
+      " cards c ON c.card = t.deliverable LEFT JOIN tasks h ON h.task = t.handoff"                  \
+      " WHERE t.task = ?1")                                                                         \
     X(RESULT, "SELECT 1 FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"             \
       " AND result_status IS NOT NULL")                                                            \
     X(PROCESS_ENDED, "SELECT 1 FROM processes WHERE spawn_id = ?1 AND ended_at IS NOT NULL")       \
