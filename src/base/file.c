@@ -85,3 +85,17 @@ int file_make_folder(const char *path, struct err *err)
         return file_error(err, "make the folder", path);
     return 0;
 }
+
+int file_make_data_folder(const char *path, struct err *err)
+{
+    struct err cause = ERR_INIT;
+    struct stat st;
+    int r = file_make_folder(path, &cause);
+    if (r == 0 && stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+        r = err_set(&cause, ERR_CONFIG, "%.160s is no folder", path);
+    else if (r == 0 && access(path, W_OK | X_OK) < 0)
+        r = file_error(&cause, "write in the folder", path);
+    if (r == 0)
+        return 0;
+    return err_set(err, ERR_CONFIG, "%.200s; name another folder with --data DIR", cause.message);
+}

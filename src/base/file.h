@@ -20,3 +20,6 @@ int file_read_fd(int fd, struct buf *ret); /* the rest of it */
 int file_replace(const char *path, struct str text, bool sync, struct err *err);
 /* Makes a folder, with its parents, 0700; one that is there is fine. */
 int file_make_folder(const char *path, struct err *err);
+/* The same for the folder that --data names. ERR_CONFIG, with a remedy, if it cannot be made, is no
+ * folder, or is not ours to write in. */
+int file_make_data_folder(const char *path, struct err *err);

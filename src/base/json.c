@@ -1,10 +1,12 @@
 /*
  * json.c: the reader; json_write.c writes, json_hash.c hashes, json.h says what each promises.
  *
- * The reader is a recursive descent over bytes. Recursion is bounded by depth_max, which
- * json_parse() refuses to take above JSON_DEPTH_MAX; everything that walks a tree recurses no
- * deeper than the reader did. A failure is noted once, in `struct reader`, and becomes an error at
- * the very end, so the way of success builds no messages.
+ * The reader is a recursive descent over bytes. Recursion is bounded by depth_max, which must not
+ * be above JSON_DEPTH_MAX; everything that walks a tree recurses no deeper than the reader did.
+ * What is nested deeper is read by a loop with one bit of memory per level, for its grammar only,
+ * and leaves a single node. A failure is noted once, in `struct reader`, and becomes an error at
+ * the very end, so the way of success builds no messages. A defect (json.h) is no failure: it is
+ * noted in its node and, as JSON_DEFECT_INSIDE, in those above it.
  *
  * What makes it fast, in order of effect:
  *   - UTF-8 is checked for the whole text at once, before anything else. The string scanner then
@@ -16,11 +18,12 @@
  *
  * Numbers: an integer is read digit by digit, a real by strtod_l() in the C locale: the program
  * itself never calls setlocale(), but a program that links libreeve may. A real too small for a
- * double becomes 0 (or the nearest denormal), one too large is refused.
+ * double becomes 0 (or the nearest denormal), one too large is a defect.
  *
  * Rejected: jansson, some ten times slower, as it makes a hash table per object and allocates each
  * node and each string; it also forgets how a number was written, and its depth limit is fixed. A
- * tape of tokens would be smaller than a tree, but every caller would have to keep a cursor.
+ * tape of tokens would be smaller than a tree, but every caller would have to keep a cursor. A
+ * reader without recursion for every depth: each walker of a tree would need one too.
  */
 #include "base/json.h"
 
@@ -33,14 +36,17 @@
 
 _Static_assert(sizeof(struct json) == 64, "a node is one cache line");
 
-/* Objects with more members than this have their keys hashed. */
-enum { PAIRWISE_MAX = 8 };
+enum {
+    PAIRWISE_MAX = 8, /* objects with more members have their keys hashed */
+    REPLACEMENT = 0xFFFD,
+};
 
 struct reader {
     struct arena *arena;
     const char *start, *at, *end;
-    size_t blanks; /* white space passed so far: a value during which it stands still is compact */
+    size_t unfit; /* blanks and lone surrogates so far: a value without any is compact */
     unsigned depth_left;
+    uint8_t *open;      /* below depth_max: a bit per open container, set for an object */
     const char *reason; /* once failed: why and where */
     const char *wrong;
 };
@@ -54,6 +60,16 @@ static const char *const type_names[] = {
 const char *json_type_name(enum json_type type)
 {
     return type_names[type];
+}
+
+const char *json_defect_text(enum json_defect defect)
+{
+    static const char *const texts[] = {
+#define X(name, text) [JSON_##name] = text,
+        JSON_DEFECT_LIST(X)
+#undef X
+    };
+    return texts[defect];
 }
 
 /* ---- tokens ---- */
@@ -89,7 +105,7 @@ static inline void skip_blanks(struct reader *r)
     const char *p = r->at;
     while (p < r->end && is_blank(*p))
         p++;
-    r->blanks += (size_t)(p - r->at);
+    r->unfit += (size_t)(p - r->at);
     r->at = p;
 }
 
@@ -115,7 +131,7 @@ static bool read_digits(struct reader *r)
     return true;
 }
 
-static bool real_value(struct reader *r, struct str text, double *ret)
+static double real_value(struct reader *r, struct str text)
 {
     char small[64];
     char *z = small;
@@ -125,15 +141,25 @@ static bool real_value(struct reader *r, struct str text, double *ret)
         z = arena_strndup(r->arena, text.p, text.n);
     locale_t c = json_locale_c();
     char *end;
-    *ret = strtod_l(z, &end, c);
+    double real = strtod_l(z, &end, c);
     freelocale(c);
     REQUIRE_F(end == z + text.n, "%s", z);
-    return isfinite(*ret) || fail(r, text.p, "number out of range");
+    return real;
 }
 
-static bool integer_value(struct reader *r, struct str text, int64_t *ret)
+static void set_number(struct reader *r, struct json *v, struct str text)
 {
-    return str_to_int(text, ret) || fail(r, text.p, "integer out of range");
+    bool fits;
+    if (v->type == JSON_INT) {
+        v->integer = 0;
+        fits = str_to_int(text, &v->integer);
+    } else {
+        v->real = real_value(r, text);
+        fits = isfinite(v->real);
+        v->real = fits ? v->real : 0;
+    }
+    if (!fits)
+        v->defect = JSON_OUT_OF_RANGE;
 }
 
 static bool read_number(struct reader *r, struct json *v)
@@ -155,9 +181,8 @@ static bool read_number(struct reader *r, struct json *v)
         if (!read_digits(r))
             return false;
     }
-    struct str text = {from, (size_t)(r->at - from)};
-    return v->type == JSON_INT ? integer_value(r, text, &v->integer)
-                               : real_value(r, text, &v->real);
+    set_number(r, v, (struct str){from, (size_t)(r->at - from)});
+    return true;
 }
 
 /* ---- strings ---- */
@@ -205,42 +230,18 @@ static char unescaped(char c)
     }
 }
 
-/* The four digits of "\uXXXX" at p, or -1 if that is not what stands there. */
-static int32_t unicode_unit(const char *p, const char *end)
-{
-    if (end - p < 6 || p[0] != '\\' || p[1] != 'u')
-        return -1;
-    int32_t unit = 0;
-    for (int i = 2; i < 6; i++) {
-        char c = p[i] | 0x20; /* lower case; digits have this bit anyway */
-        if (is_digit(p[i]))
-            unit = unit << 4 | (c - '0');
-        else if (c >= 'a' && c <= 'f')
-            unit = unit << 4 | (c - 'a' + 10);
-        else
-            return -1;
-    }
-    return unit;
-}
-
-/* Decodes the "\uXXXX" at *p, or the two that make up a character beyond U+FFFF. */
+/* The "\uXXXX" at *p, or the two that make up a character. */
 static bool unescape_unicode(struct reader *r, const char **p, const char *end, char **out)
 {
-    int32_t c = unicode_unit(*p, end), low;
+    const char *from = *p;
+    int32_t c = json_unescape_unicode(p, end);
     if (c < 0)
-        return fail(r, *p, "\\u without four hexadecimal digits");
-    if (c == 0)
-        return fail(r, *p, "NUL in a string");
-    const char *next = *p + 6;
-    if (c >= 0xD800 && c <= 0xDFFF) {
-        low = c < 0xDC00 ? unicode_unit(next, end) : -1;
-        if (low < 0xDC00 || low > 0xDFFF)
-            return fail(r, *p, "half a surrogate pair");
-        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
-        next += 6;
+        return fail(r, from, "\\u without four hexadecimal digits");
+    if (json_is_surrogate(c)) {
+        r->unfit++;
+        c = REPLACEMENT;
     }
     *out = utf8_encode(*out, (uint32_t)c);
-    *p = next;
     return true;
 }
 
@@ -294,14 +295,6 @@ static inline bool same_key(struct str a, struct str b)
     return a.n == b.n && (a.n == 0 || (a.p[0] == b.p[0] && memcmp(a.p, b.p, a.n) == 0));
 }
 
-static bool duplicate(struct reader *r, const struct json *object, const struct json *second)
-{
-    const char *from = object->span.p + 1;
-    for (const struct json *m = object->first; m != second; m = m->next)
-        from = m->span.p + m->span.n;
-    return fail(r, json_key_text(from, second).p, "duplicate key");
-}
-
 struct key_seed {
     uint64_t k[2];
 };
@@ -353,34 +346,43 @@ static struct key_seed key_seed(void)
     return seed;
 }
 
-static bool keys_differ_hashed(struct reader *r, const struct json *object)
+static void note_duplicate(struct json *object, struct json *second)
+{
+    second->defect = JSON_DUPLICATE_KEY;
+    object->defect = JSON_DEFECT_INSIDE;
+}
+
+static void compare_keys_hashed(struct reader *r, struct json *object)
 {
     struct key_seed seed = key_seed();
     size_t slots = (size_t)4 << (31 - __builtin_clz(object->count)); /* above 2 × count */
     const struct json **table = arena_zalloc(r->arena, slots * sizeof *table);
-    JSON_FOREACH (m, object) {
+    for (struct json *m = object->first; m; m = m->next) {
         size_t i = key_hash(m->key, seed) & (slots - 1);
-        for (; table[i]; i = (i + 1) & (slots - 1))
-            if (same_key(table[i]->key, m->key))
-                return duplicate(r, object, m);
-        table[i] = m;
+        while (table[i] && !same_key(table[i]->key, m->key))
+            i = (i + 1) & (slots - 1);
+        if (table[i])
+            note_duplicate(object, m);
+        else
+            table[i] = m;
     }
-    return true;
 }
 
-static bool keys_differ(struct reader *r, const struct json *object)
+static void compare_keys(struct reader *r, struct json *object)
 {
-    if (object->count > PAIRWISE_MAX)
-        return keys_differ_hashed(r, object);
-    JSON_FOREACH (b, object)
+    if (object->count > PAIRWISE_MAX) {
+        compare_keys_hashed(r, object);
+        return;
+    }
+    for (struct json *b = object->first; b; b = b->next)
         for (const struct json *a = object->first; a != b; a = a->next)
             if (same_key(a->key, b->key))
-                return duplicate(r, object, b);
-    return true;
+                note_duplicate(object, b);
 }
 
 /* ---- values ---- */
 
+static bool read_typed(struct reader *r, struct json *v);
 static struct json *read_value(struct reader *r, struct str key);
 
 static bool read_key(struct reader *r, struct str *ret)
@@ -407,6 +409,8 @@ static bool read_items(struct reader *r, struct json *v, bool keyed)
         struct json *item = read_value(r, key);
         if (!item)
             return false;
+        if (item->defect)
+            v->defect = JSON_DEFECT_INSIDE;
         *link = item;
         link = &item->next;
         v->count++;
@@ -415,24 +419,91 @@ static bool read_items(struct reader *r, struct json *v, bool keyed)
     return true;
 }
 
+static bool close_container(struct reader *r, bool object)
+{
+    if (accept(r, object ? '}' : ']'))
+        return true;
+    return fail(r, r->at, object ? "',' or '}' is missing" : "',' or ']' is missing");
+}
+
+static void set_open(struct reader *r, size_t level, bool object)
+{
+    uint8_t bit = (uint8_t)(1 << level % 8);
+    if (!r->open) /* each level takes a byte of the text */
+        r->open = arena_zalloc(r->arena, (size_t)(r->end - r->start) / 8 + 1);
+    r->open[level / 8] = object ? r->open[level / 8] | bit : r->open[level / 8] & (uint8_t)~bit;
+}
+
+static bool is_open_object(const struct reader *r, size_t level)
+{
+    return r->open[level / 8] >> level % 8 & 1;
+}
+
+/* Up to where the next value begins in the innermost of `*depth` open containers; each that ends
+ * before it is left. */
+static bool skip_to_value(struct reader *r, size_t *depth)
+{
+    struct str key;
+    while (*depth > 0) {
+        bool object = is_open_object(r, *depth - 1);
+        skip_blanks(r);
+        if (accept(r, ',')) {
+            skip_blanks(r);
+            return !object || read_key(r, &key);
+        }
+        if (!close_container(r, object))
+            return false;
+        (*depth)--;
+    }
+    return true;
+}
+
+/* An opening bracket, and what stands before the first value. */
+static bool skip_opening(struct reader *r, size_t *depth)
+{
+    struct str key;
+    bool object = *r->at++ == '{';
+    skip_blanks(r);
+    if (accept(r, object ? '}' : ']'))
+        return skip_to_value(r, depth);
+    set_open(r, (*depth)++, object);
+    return !object || read_key(r, &key);
+}
+
+/* A container beyond the limit of depth, without recursion and without a tree. */
+static bool skip_container(struct reader *r)
+{
+    size_t depth = 0;
+    do {
+        struct json scalar = {.defect = JSON_SOUND};
+        bool ok = peek(r) == '{' || peek(r) == '['
+                      ? skip_opening(r, &depth)
+                      : read_typed(r, &scalar) && skip_to_value(r, &depth);
+        if (!ok)
+            return false;
+    } while (depth > 0);
+    return true;
+}
+
 static bool read_container(struct reader *r, struct json *v)
 {
     bool object = v->type == JSON_OBJECT;
-    char close = object ? '}' : ']';
-    size_t blanks = r->blanks;
-    if (r->depth_left == 0)
-        return fail(r, r->at, "nested too deeply");
+    v->first = NULL;
+    if (r->depth_left == 0) {
+        v->defect = JSON_TOO_DEEP;
+        return skip_container(r);
+    }
     r->depth_left--;
     r->at++;
-    v->first = NULL;
     skip_blanks(r);
-    if (peek(r) != close && !read_items(r, v, object))
+    if (peek(r) != (object ? '}' : ']') && !read_items(r, v, object))
         return false;
-    if (!accept(r, close))
-        return fail(r, r->at, object ? "',' or '}' is missing" : "',' or ']' is missing");
+    if (!close_container(r, object))
+        return false;
     r->depth_left++;
-    v->compact = r->blanks == blanks;
-    return !object || keys_differ(r, v);
+    if (object)
+        compare_keys(r, v);
+    return true;
 }
 
 static bool read_typed(struct reader *r, struct json *v)
@@ -466,8 +537,9 @@ static bool read_typed(struct reader *r, struct json *v)
 static struct json *read_value(struct reader *r, struct str key)
 {
     const char *from = r->at;
+    size_t unfit = r->unfit;
     struct json *v = arena_alloc(r->arena, sizeof *v);
-    v->compact = true;
+    v->defect = JSON_SOUND;
     v->count = 0;
     v->span.p = from;
     v->key = key;
@@ -475,6 +547,7 @@ static struct json *read_value(struct reader *r, struct str key)
     if (!read_typed(r, v))
         return NULL;
     v->span.n = (size_t)(r->at - from);
+    v->compact = r->unfit == unfit;
     return v;
 }
 
@@ -493,21 +566,55 @@ static const struct json *read_text(struct reader *r)
     return v;
 }
 
-int json_parse(struct arena *a, struct str text, unsigned depth_max, const struct json **ret,
-               struct err *err)
+static int refuse(struct str text, const char *wrong, const char *reason, struct err *err)
+{
+    err_set(err, ERR_PARSE, "%s, at byte %zu", reason, (size_t)(wrong - text.p));
+    err_int(err, "offset", wrong - text.p);
+    return -ERR_PARSE;
+}
+
+int json_read(struct arena *a, struct str text, unsigned depth_max, const struct json **ret,
+              struct err *err)
 {
     REQUIRE(depth_max <= JSON_DEPTH_MAX);
     REQUIRE(text.n <= UINT32_MAX); /* so that `count` cannot wrap */
-    const char *p = text.n ? text.p : "";
-    struct reader r = {.arena = a, .start = p, .at = p, .end = p + text.n, .depth_left = depth_max};
+    text.p = text.n ? text.p : "";
+    struct reader r = {
+        .arena = a, .start = text.p, .at = text.p, .end = text.p + text.n, .depth_left = depth_max};
     const struct json *v = read_text(&r);
-    if (v) {
-        *ret = v;
-        return 0;
+    if (!v)
+        return refuse(text, r.wrong, r.reason, err);
+    *ret = v;
+    return 0;
+}
+
+/* Where the first defect of a value is: a duplicate key at the key, others at the value. */
+static const char *find_defect(const struct json *v, enum json_defect *ret_defect)
+{
+    const char *from = v->span.p;
+    while (v->defect == JSON_DEFECT_INSIDE) {
+        from = v->span.p + 1;
+        for (v = v->first; !v->defect; v = v->next)
+            from = v->span.p + v->span.n;
     }
-    err_set(err, ERR_PARSE, "%s, at byte %zu", r.reason, (size_t)(r.wrong - r.start));
-    err_int(err, "offset", r.wrong - r.start);
-    return -ERR_PARSE;
+    *ret_defect = v->defect;
+    return v->defect == JSON_DUPLICATE_KEY ? json_key_text(from, v).p : v->span.p;
+}
+
+int json_parse(struct arena *a, struct str text, unsigned depth_max, const struct json **ret,
+               struct err *err)
+{
+    const struct json *v;
+    enum json_defect defect;
+    int r = json_read(a, text, depth_max, &v, err);
+    if (r < 0)
+        return r;
+    if (v->defect) {
+        const char *wrong = find_defect(v, &defect);
+        return refuse(text, wrong, json_defect_text(defect), err);
+    }
+    *ret = v;
+    return 0;
 }
 
 const struct json *json_get(const struct json *object, const char *key)

@@ -1,20 +1,26 @@
 /*
  * json.h: the one place that reads and writes JSON.
  *
- * Reading is strict, because what we accept we store for ever and hand to others: RFC 8259, plus
- *   - valid UTF-8 only; no lone surrogates; no NUL, written out or as \u0000
- *   - no duplicate keys in an object
- *   - integers fit int64 (a number without '.', 'e' or 'E' is an integer); reals are finite
- *   - nesting at most `depth_max`, nothing but white space after the value
+ * What is no JSON is refused: RFC 8259, valid UTF-8 only, nothing but white space after the value.
+ * What is JSON, but not what we want to store for ever and hand to others, is dealt with by kind:
+ *   - half a surrogate pair ("\ud83d" alone) becomes U+FFFD, in the tree and in what is forwarded
+ *   - "\u0000" is taken: a decoded string may hold NUL, and the text that is forwarded has the
+ *     escape; who needs a plain text has to look (params.c does)
+ *   - a duplicate key, an integer beyond int64, a real beyond double, and nesting beyond
+ *     `depth_max` are defects: json_parse() refuses the document, json_read() notes the defect at
+ *     its place in the tree and leaves the verdict to the caller
+ * A number without '.', 'e' or 'E' is an integer.
+ *
  * A document is parsed into a tree in the caller's arena; the text must outlive the tree, which
  * points into it. Cost: one pass, O(n) time (duplicate keys are found by hashing, with a
  * per-process random seed, so that nobody can choose keys that collide) and at most 32 bytes of
  * arena per byte of text, reached by "[0,0,0": a node is 64 bytes and takes two bytes of text at
- * least.
+ * least. The stack is bounded by `depth_max`; what is nested deeper is read without recursion.
  *
  * A value keeps the span of text it came from, so what is only stored and forwarded is copied, not
- * rebuilt: json_write_value() copies the span if it holds no insignificant white space, else
- * writes it compactly. Strings and numbers are always forwarded as they were written.
+ * rebuilt: json_write_value() copies the span if it is fit to be forwarded, else writes it anew
+ * without white space. Strings and numbers are forwarded as they were written, lone surrogates
+ * apart.
  *
  * Errors: ERR_PARSE with data.offset (byte) and a reason. The caller caps the size of the text
  * before it comes here.
@@ -39,13 +45,28 @@ enum json_type {
     JSON_OBJECT,
 };
 
+/* X(name, text) */
+#define JSON_DEFECT_LIST(X)                \
+    X(DUPLICATE_KEY, "duplicate key")      \
+    X(OUT_OF_RANGE, "number out of range") \
+    X(TOO_DEEP, "nested too deeply")
+
+enum json_defect {
+    JSON_SOUND,
+    JSON_DEFECT_INSIDE, /* in an item or member, or further down */
+#define X(name, text) JSON_##name,
+    JSON_DEFECT_LIST(X)
+#undef X
+};
+
 struct json {
     enum json_type type : 8; /* narrow, so that a node is one cache line */
-    bool compact;            /* span holds no white space outside strings */
-    uint32_t count;          /* items of an array, members of an object */
-    struct str span;         /* exactly as received, without surrounding white space */
-    struct str key;          /* decoded; only if this is a member of an object */
-    struct json *next;       /* next item or member, in order of appearance */
+    enum json_defect defect : 8;
+    bool compact;      /* span has no white space outside strings, and no lone surrogate */
+    uint32_t count;    /* items of an array, members of an object */
+    struct str span;   /* exactly as received, without surrounding white space */
+    struct str key;    /* decoded; only if this is a member of an object */
+    struct json *next; /* next item or member, in order of appearance */
     union {
         bool boolean;
         int64_t integer;
@@ -60,6 +81,15 @@ enum { JSON_DEPTH_DEFAULT = 64, JSON_DEPTH_MAX = 1000 };
 /* A scalar has depth 0, [] has 1. `depth_max` is JSON_DEPTH_MAX at most. */
 int json_parse(struct arena *a, struct str text, unsigned depth_max, const struct json **ret,
                struct err *err);
+/*
+ * Takes every text that is JSON. Where `defect` of the result is not JSON_SOUND the tree is good
+ * for saying so: from a value with JSON_DEFECT_INSIDE an item or member with a defect leads on. The
+ * second of two equal keys has the defect. A number out of range reads as 0, what is nested too
+ * deeply as empty; their span is what was written.
+ */
+int json_read(struct arena *a, struct str text, unsigned depth_max, const struct json **ret,
+              struct err *err);
+const char *json_defect_text(enum json_defect defect); /* of one in JSON_DEFECT_LIST */
 
 /* The member of an object, or NULL; NULL too if `object` is NULL or no object. */
 const struct json *json_get(const struct json *object, const char *key);
@@ -84,8 +114,8 @@ void json_canonical_hash(const struct json *value, const char *const *skip, uint
 /* ---- writing ---- */
 
 /*
- * Quoted and escaped. NUL and bytes that are not valid UTF-8 become U+FFFD, so that json_parse()
- * takes whatever this writes.
+ * Quoted and escaped. NUL and bytes that are not valid UTF-8 become U+FFFD, so that whoever reads
+ * it gets a plain text.
  */
 void json_write_string(struct buf *out, struct str s);
 void json_write_value(struct buf *out, const struct json *value); /* NULL → null */

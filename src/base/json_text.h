@@ -48,6 +48,44 @@ static inline size_t json_utf8_prefix(struct str s)
     return i;
 }
 
+/* The four digits of "\uXXXX" at p, or -1 if that is not what stands there. */
+static inline int32_t json_unicode_unit(const char *p, const char *end)
+{
+    if (end - p < 6 || p[0] != '\\' || p[1] != 'u')
+        return -1;
+    int32_t unit = 0;
+    for (int i = 2; i < 6; i++) {
+        char c = p[i] | 0x20; /* lower case; digits have this bit anyway */
+        if (p[i] >= '0' && p[i] <= '9')
+            unit = unit << 4 | (c - '0');
+        else if (c >= 'a' && c <= 'f')
+            unit = unit << 4 | (c - 'a' + 10);
+        else
+            return -1;
+    }
+    return unit;
+}
+
+static inline bool json_is_surrogate(int32_t c)
+{
+    return c >= 0xD800 && c <= 0xDFFF;
+}
+
+/* The character of the "\uXXXX" at *p, or of the two that make up one beyond U+FFFF, and moves on
+ * behind it. Half a pair is returned as it is; -1 if the digits are missing. */
+static inline int32_t json_unescape_unicode(const char **p, const char *end)
+{
+    int32_t c = json_unicode_unit(*p, end);
+    if (c < 0)
+        return -1;
+    *p += 6;
+    int32_t low = json_is_surrogate(c) && c < 0xDC00 ? json_unicode_unit(*p, end) : -1;
+    if (low < 0xDC00 || low > 0xDFFF)
+        return c;
+    *p += 6;
+    return 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
+}
+
 /* The key of a member as written, with its quotes; `from` is where the member before it ends. */
 static inline struct str json_key_text(const char *from, const struct json *member)
 {

@@ -68,10 +68,31 @@ void json_write_string(struct buf *out, struct str s)
     buf_addc(out, '"');
 }
 
+/* The text of a string as it was written, but for lone surrogates: they become U+FFFD. */
+static void write_mended(struct buf *out, struct str text)
+{
+    const char *p = text.p, *end = text.p + text.n, *slash;
+    while ((slash = memchr(p, '\\', (size_t)(end - p)))) {
+        const char *next = slash;
+        bool is_lone = json_is_surrogate(json_unescape_unicode(&next, end));
+        if (next == slash)
+            next += 2; /* another escape */
+        buf_add(out, p, (size_t)((is_lone ? slash : next) - p));
+        if (is_lone)
+            buf_addz(out, "\\ufffd");
+        p = next;
+    }
+    buf_add(out, p, (size_t)(end - p));
+}
+
 void json_write_value(struct buf *out, const struct json *value)
 {
     if (!value || value->compact) {
         buf_add_str(out, value ? value->span : STR("null"));
+        return;
+    }
+    if (value->type == JSON_STRING) {
+        write_mended(out, value->span);
         return;
     }
     bool object = value->type == JSON_OBJECT;
@@ -81,7 +102,7 @@ void json_write_value(struct buf *out, const struct json *value)
         if (item != value->first)
             buf_addc(out, ',');
         if (object) {
-            buf_add_str(out, json_key_text(from, item));
+            write_mended(out, json_key_text(from, item));
             buf_addc(out, ':');
         }
         json_write_value(out, item);

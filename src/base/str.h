@@ -54,10 +54,20 @@ static inline bool str_starts(struct str s, struct str prefix)
     return s.n >= prefix.n && (prefix.n == 0 || memcmp(s.p, prefix.p, prefix.n) == 0);
 }
 
+static inline bool str_starts_nocase(struct str s, struct str prefix)
+{
+    return s.n >= prefix.n && (prefix.n == 0 || strncasecmp(s.p, prefix.p, prefix.n) == 0);
+}
+
 static inline struct str str_skip(struct str s, size_t n)
 {
     n = n < s.n ? n : s.n;
     return (struct str){s.p + n, s.n - n};
+}
+
+static inline bool str_has_nul(struct str s)
+{
+    return s.n > 0 && memchr(s.p, '\0', s.n) != NULL;
 }
 
 /* Whole string as a decimal int64: optional '-', no blanks, no '+', no overflow. */

@@ -6,6 +6,7 @@
 
 #include "base/macro.h"
 #include "base/mem.h"
+#include "cli/backtest_task.h"
 #include "cli/print.h"
 #include "cli/when.h"
 
@@ -138,6 +139,7 @@ static int note_gap(struct backtest *b, void *ctx, const struct event *e,
 /* By the limits asked for, and by those in force. */
 struct pair {
     struct replay asked, in_force;
+    struct replay_tasks tasks;
 };
 
 static int replay_both(struct backtest *b, void *ctx, const struct event *e,
@@ -147,6 +149,8 @@ static int replay_both(struct backtest *b, void *ctx, const struct event *e,
     int r = replay_event(&p->asked, e, payload, err);
     if (r == 0)
         r = replay_event(&p->in_force, e, payload, err);
+    if (r == 0)
+        replay_tasks_event(&p->tasks, e, payload);
     b->counts.events++;
     progress_show(&b->progress, b->counts.conversations, b->counts.events);
     return r;
@@ -163,25 +167,74 @@ static void count(struct backtest *b, int64_t conversation, const struct pair *p
     b->counts.healthy += r->move_count && r->moves[r->move_count - 1].truth == REPLAY_HEALTHY;
     b->moves = mem_grow(b->moves, &b->move_cap, b->move_count + r->move_count, sizeof *b->moves);
     for (size_t i = 0; i < r->move_count; i++)
-        b->moves[b->move_count++] = (struct backtest_move){conversation, r->moves[i], r->record};
+        b->moves[b->move_count++] = (struct backtest_move){
+            .conversation = conversation, .move = r->moves[i], .record = r->record};
+}
+
+/* When the conversation itself would have been stopped, other than it was. */
+static int64_t cut_ms(const struct replay *r)
+{
+    const struct replay_move *last = r->move_count ? &r->moves[r->move_count - 1] : NULL;
+    return last && last->truth != REPLAY_SAME ? last->at_ms : NEVER_MS;
+}
+
+static void add_task_move(struct backtest *b, int64_t conversation,
+                          const struct task_replay_move *m)
+{
+    b->moves = mem_grow(b->moves, &b->move_cap, b->move_count + 1, sizeof *b->moves);
+    b->moves[b->move_count++] = (struct backtest_move){
+        .conversation = conversation,
+        .task = m->of->task,
+        .move = m->move,
+        .task_record = {m->of->status, m->of->end_rule, m->of->completed_ms}};
+}
+
+static void count_tasks(struct backtest *b, int64_t conversation, struct pair *p)
+{
+    struct replay_tasks *t = &p->tasks;
+    _cleanup_free_ bool *is_moved = mem_zalloc(t->count + 1);
+    b->counts.tasks += (int64_t)t->count;
+    replay_tasks_judge(t, &b->limits, &b->gaps, b->now_ms, cut_ms(&p->asked));
+    for (size_t i = 0; i < t->move_count; i++) {
+        size_t task = (size_t)(t->moves[i].of - t->tasks);
+        b->counts.tasks_moved += !is_moved[task];
+        b->counts.tasks_healthy += t->moves[i].move.truth == REPLAY_HEALTHY;
+        is_moved[task] = true;
+        add_task_move(b, conversation, &t->moves[i]);
+    }
+    replay_tasks_judge(t, &b->in_force, &b->gaps, b->now_ms, cut_ms(&p->in_force));
+    for (size_t i = 0; i < t->move_count; i++) {
+        size_t task = (size_t)(t->moves[i].of - t->tasks);
+        b->counts.tasks_spared += !is_moved[task];
+        is_moved[task] = true;
+    }
 }
 
 /* c: as conversation.get has it. */
 static int replay_conversation(struct backtest *b, const struct json *c, struct err *err)
 {
     int64_t conversation = json_get_int(c, "conversation", 0);
-    struct pair p;
+    struct pair p = {.tasks = {0}};
+    _cleanup_free_ struct replay_point *points = NULL;
+    int r =
+        backtest_read_tasks(b->client, conversation, &p.tasks, &b->counts.tasks_unrecorded, err);
+    size_t point_count = backtest_points(&p.tasks, &points);
     replay_init(&p.asked, &b->limits, &b->gaps);
     replay_init(&p.in_force, &b->in_force, &b->gaps);
-    int r = read_log(b, conversation, json_get_int(json_get(c, "head"), "lastSeq", 0), replay_both,
+    replay_set_work(&p.asked, points, point_count);
+    replay_set_work(&p.in_force, points, point_count);
+    if (r == 0)
+        r = read_log(b, conversation, json_get_int(json_get(c, "head"), "lastSeq", 0), replay_both,
                      &p, err);
     if (r == 0) {
         replay_finish(&p.asked, b->now_ms);
         replay_finish(&p.in_force, b->now_ms);
         count(b, conversation, &p);
+        count_tasks(b, conversation, &p);
     }
     replay_release(&p.asked);
     replay_release(&p.in_force);
+    replay_tasks_release(&p.tasks);
     return r;
 }
 
@@ -234,7 +287,9 @@ static int by_time(const void *a, const void *b)
     const struct backtest_move *x = a, *y = b;
     if (x->move.at_ms != y->move.at_ms)
         return x->move.at_ms < y->move.at_ms ? -1 : 1;
-    return (x->conversation > y->conversation) - (x->conversation < y->conversation);
+    if (x->conversation != y->conversation)
+        return x->conversation < y->conversation ? -1 : 1;
+    return (x->task > y->task) - (x->task < y->task);
 }
 
 static int read_now(struct backtest *b, int64_t *ret_total, struct err *err)

@@ -8,8 +8,9 @@
  *     backtest_release(&b)
  *
  * Everything is read through the server, a page at a time; what is kept is the gaps and the moves.
- * The replay itself is watch/replay.h; each conversation is replayed twice at once, by `limits` and
- * by those in force, to tell what the former would have spared.
+ * The replay itself is watch/replay.h and watch/replay_task.h; each conversation and each of its
+ * tasks is replayed twice, by `limits` and by those in force, to tell what the former would have
+ * spared.
  */
 #pragma once
 
@@ -22,11 +23,18 @@
 #include "cli/progress.h"
 #include "client/client.h"
 #include "watch/replay.h"
+#include "watch/replay_task.h"
 
 struct backtest_move {
     int64_t conversation;
+    int64_t task; /* 0: the conversation itself is moved */
     struct replay_move move;
-    struct replay_record record;
+    struct replay_record record; /* of the conversation */
+    struct {                     /* of the task: where the record has it at the end */
+        enum task_status status;
+        enum rule_id rule;    /* that ended it; RULE_COUNT: none */
+        int64_t completed_ms; /* 0: it is open */
+    } task_record;
 };
 
 struct backtest {
@@ -39,6 +47,8 @@ struct backtest {
         int64_t healthy;               /* of them, those that were healthy */
         int64_t spared;                /* moved by the limits in force, but not by these */
         int64_t notices;
+        int64_t tasks, tasks_moved, tasks_healthy, tasks_spared; /* the same of tasks */
+        int64_t tasks_unrecorded; /* of them, those that are older than the record of waits */
     } counts;
     /* private */
     struct client *client;

@@ -19,6 +19,12 @@ static void add_option(struct json_out *w, const struct cli_args *args, const ch
         json_stringz(w, param, value);
 }
 
+static void add_force(struct json_out *w, const struct cli_args *args)
+{
+    if (cli_flag(args, "force"))
+        json_bool(w, "force", true);
+}
+
 /* "12:builder should run: command 7", or why there is none. */
 static void write_wish(struct buf *out, const char *agent, const struct json *result)
 {
@@ -56,6 +62,7 @@ static int run_wish(const struct cli_args *args, struct err *err)
     *strchr(method, ' ') = '.';
     agent_name_write(&name, &w);
     add_option(&w, args, "reason", "reason");
+    add_force(&w, args);
     add_option(&w, args, "key", "idempotencyKey");
     json_end(&w);
     r = cli_call(args, method, &params, &a, &result, err);
@@ -99,6 +106,7 @@ static int run_set(const struct cli_args *args, struct err *err)
         json_null(&w, "machine");
     if (is_removed)
         json_bool(&w, "removed", true);
+    add_force(&w, args);
     add_option(&w, args, "key", "idempotencyKey");
     json_end(&w);
     r = cli_call(args, "agent.set", &params, &a, &result, err);
@@ -114,8 +122,11 @@ static int run_set(const struct cli_args *args, struct err *err)
 // clang-format off
 #define KEY_OPTION {"key", 0, "KEY", 0, "idempotency key, for a safe repeat"}
 
+#define FORCE_OPTION {"force", 0, NULL, 0, "do not wait for its machine, which is offline and may come back"}
+
 static const struct verb_option wish_options[] = {
     {"reason", 0, "TEXT", 0, "why, for the log"},
+    FORCE_OPTION,
     KEY_OPTION,
     OPTIONS_END,
 };
@@ -124,8 +135,9 @@ static const struct verb_option set_options[] = {
     {"kind", 0, "NAME", 0, "what a machine is to run for it"},
     {"unmanaged", 0, NULL, 0, "nobody runs anything for it"},
     {"machine", 0, "NAME", 0, "on this machine only"},
-    {"any-machine", 0, NULL, 0, "on the first machine that offers its kind"},
+    {"any-machine", 0, NULL, 0, "on the least loaded machine that offers its kind"},
     {"remove", 0, NULL, 0, "the role is no longer of the conversation; its open tasks are canceled"},
+    FORCE_OPTION,
     KEY_OPTION,
     OPTIONS_END,
 };

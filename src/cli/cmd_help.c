@@ -13,8 +13,10 @@ static int write_about(struct buf *out, const struct cli_args *args, struct err 
     const struct verb *verb = verb_find((int)args->word_count, (char **)args->words, &words);
     if (verb && (size_t)words == args->word_count)
         help_write_verb(out, verb);
-    else if (args->word_count != 1 || !help_write_group(out, args->words[0]))
-        return err_set(err, ERR_USAGE, "no verb '%s'; see 'reeve help'", args->words[0]);
+    else if (args->word_count != 1 || !help_write_group(out, args->words[0])) {
+        help_write_unknown(out, args->words[0], args->word_count > 1 ? args->words[1] : NULL);
+        return err_set(err, ERR_USAGE, "%s", buf_str(out).p);
+    }
     return 0;
 }
 

@@ -98,6 +98,8 @@ static int write_params(struct json_out *w, const struct cli_args *args, struct 
         write_outcome(w, outcome, reason);
     if (key)
         json_stringz(w, "clientRequestId", key);
+    if (!cli_flag(args, "guest"))
+        json_raw(w, "precondition", STR("{\"knownRole\":true}"));
     r = write_attachments(w, args, err);
     if (r == 0)
         json_end(w);
@@ -118,7 +120,8 @@ static int run(const struct cli_args *args, struct err *err)
 
 // clang-format off
 static const struct verb_option options[] = {
-    {"as", 0, "AGENT", ARG_REQUIRED, "who speaks"},
+    {"as", 0, "ROLE", ARG_REQUIRED, "who speaks: a role of the conversation"},
+    {"guest", 0, NULL, 0, "who speaks need not be a role of the conversation"},
     {"final", 0, "turn|conversation", 0, "close the turn, or the whole conversation"},
     {"turn", 0, "N", 0, "the turn it belongs to (default: the open one, else the next)"},
     {"outcome", 0, "completed|canceled|failed", 0, "how the conversation ended"},

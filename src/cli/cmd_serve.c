@@ -39,13 +39,22 @@ static size_t read_hosts(const struct cli_args *args, const char **ret)
     return n;
 }
 
+/* "7500" is a port of this host alone. */
+static char *read_listen(const char *given)
+{
+    int64_t port;
+    if (!given)
+        return mem_strdup("127.0.0.1:7433");
+    return str_to_int(str_of(given), &port) ? mem_printf("127.0.0.1:%s", given) : mem_strdup(given);
+}
+
 int cmd_serve(const struct cli_args *args, struct err *err)
 {
-    const char *listen = cli_value(args, "listen"), *clock = cli_value(args, "clock");
-    _cleanup_free_ char *folder = NULL;
+    const char *clock = cli_value(args, "clock");
+    _cleanup_free_ char *folder = NULL, *listen = read_listen(cli_value(args, "listen"));
     _cleanup_free_ const char **hosts = mem_alloc((args->value_count + 1) * sizeof *hosts);
     struct server_config config = {
-        .listen = listen ? listen : "127.0.0.1:7433",
+        .listen = listen,
         .store_url = cli_value(args, "store"),
         .tls_cert = cli_value(args, "tls-cert"),
         .tls_key = cli_value(args, "tls-key"),

@@ -6,9 +6,13 @@
  * the ordinary stream; then it stays until Ctrl-C. One thread: the stream's wait also watches the
  * signals and the children.
  *
+ * A child that is killed is started again (keeper.h), at the same address: agents go on meanwhile
+ * under their shims, and come back to it. A child that ends by itself is our end too, with its
+ * status.
+ *
  * The end is in the order that loses nothing: the machine first, told to stop every agent and to
  * wait until nothing is left of them, while the server is there to hear of it; then the server.
- * Both are waited for. If one of them ends by itself, so do we, with its status.
+ * Both are waited for. If the machine is dead just then, `reeve down` stops the agents instead.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,21 +28,31 @@
 #include "base/clock.h"
 #include "base/macro.h"
 #include "base/mem.h"
-#include "cli/child.h"
 #include "cli/demo.h"
+#include "cli/keeper.h"
 #include "cli/print.h"
 #include "cli/signals.h"
 #include "cli/verbs.h"
 #include "client/client.h"
 
-enum { READY_POLL_MS = 20, READY_MS_MAX = 30000, STOP_MS_MAX = 15000, ARGS_MAX = 16 };
+enum {
+    READY_POLL_MS = 20,
+    READY_MS_MAX = 30000,
+    STOP_MS_MAX = 15000,
+    AWAY_POLL_MS = 100, /* while there is no server that a stream could be opened at */
+    ARGS_MAX = 16
+};
+
+/* What a wait was ended by; or a negative code. */
+enum { GO_ON, TOLD_TO_STOP, CHILD_ENDED };
 
 struct up {
     const struct cli_args *args;
     char *folder;
     char *demo_folder; /* NULL: no demo */
     bool json;
-    struct child server, machine;
+    struct keeper server, machine;
+    char *address; /* of the server, once it has one */
     int signal_fd;
     struct client *client;
     struct demo demo;
@@ -61,7 +75,7 @@ static void say(const struct up *u, const char *fmt, ...)
 
 /* ---- the children ---- */
 
-static int start(struct up *u, struct child *c, const char *const *words)
+static int start(struct up *u, struct keeper *k, const char *const *words)
 {
     char *argv[2 * ARGS_MAX + 1] = {(char *)"reeve"};
     size_t n = 1;
@@ -69,13 +83,13 @@ static int start(struct up *u, struct child *c, const char *const *words)
         REQUIRE(n < ARRAY_LEN(argv) - 1);
         argv[n++] = (char *)*words;
     }
-    return child_start(c, argv, u->err);
+    return keeper_start(k, argv, u->err);
 }
 
 static int start_server(struct up *u)
 {
     const char *words[2 * ARGS_MAX] = {"serve", "--log-level=warn", "--data", u->folder};
-    const char *address = cli_value(u->args, "listen");
+    const char *address = u->address ? u->address : cli_value(u->args, "listen");
     size_t n = 4;
     if (address) {
         words[n++] = "--listen";
@@ -99,71 +113,85 @@ static int start_machine(struct up *u)
     return start(u, &u->machine, words);
 }
 
-/* One of them has ended by itself; that is our end too. */
-static int child_ended(struct child *c, const char *name)
+/* Lets a child end in its own time; a second signal or too long a time cuts it short, *ret_cut. */
+static int await_end(struct up *u, struct keeper *k, bool *ret_cut)
 {
-    int status = child_reap(c);
-    fprintf(stderr, "reeve up: the %s ended by itself, with status %d\n", name, status);
-    return status;
-}
-
-/* Lets a child end in its own time; a second signal or too long a time cuts it short. */
-static int stop_child(struct up *u, struct child *c, const char *name, int signo)
-{
-    struct pollfd fds[] = {{.fd = c->pidfd, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = k->child.pidfd, .events = POLLIN},
                            {.fd = u->signal_fd, .events = POLLIN}};
     while (signals_take(u->signal_fd))
         continue; /* the one that made us stop */
-    child_signal(c, signo);
-    if (poll(fds, ARRAY_LEN(fds), STOP_MS_MAX) <= 0 || !fds[0].revents) {
-        fprintf(stderr, "reeve up: the %s does not stop; killing it\n", name);
-        child_signal(c, SIGKILL);
+    *ret_cut = poll(fds, ARRAY_LEN(fds), STOP_MS_MAX) <= 0 || !fds[0].revents;
+    if (*ret_cut) {
+        fprintf(stderr, "reeve up: the %s does not stop; killing it\n", k->name);
+        child_signal(&k->child, SIGKILL);
     }
-    int status = child_reap(c);
+    int status = child_reap(&k->child);
     if (status != 0)
-        fprintf(stderr, "reeve up: the %s stopped with status %d\n", name, status);
+        fprintf(stderr, "reeve up: the %s stopped with status %d\n", k->name, status);
     return status;
 }
 
-/* Those that run. The machine stops its agents, and tells the server, before it ends. */
-static int stop_all(struct up *u)
+/* The machine stops its agents, and tells the server, before it ends. If it is dead, or dies over
+ * it, its agents are not: they live under their shims, and `reeve down` stops them. */
+static int stop_machine(struct up *u)
 {
-    int machine = u->machine.pidfd >= 0 ? stop_child(u, &u->machine, "machine", SIGUSR1) : 0;
-    int server = u->server.pidfd >= 0 ? stop_child(u, &u->server, "server", SIGTERM) : 0;
-    return server ? server : machine;
+    const char *down[] = {"down", "--data", u->folder, NULL};
+    int status = 128 + SIGKILL;
+    bool is_cut = false;
+    say(u, "\nStopping the agents and the machine; Ctrl-C again ends it at once.\n");
+    if (keeper_runs(&u->machine)) {
+        child_signal(&u->machine.child, SIGUSR1);
+        status = await_end(u, &u->machine, &is_cut);
+    }
+    if (status <= 128 || is_cut)
+        return status;
+    return start(u, &u->machine, down) < 0 ? status : await_end(u, &u->machine, &is_cut);
 }
 
-static bool has_ended(const struct child *c)
+static int stop_server(struct up *u)
 {
-    struct pollfd ended = {.fd = c->pidfd, .events = POLLIN};
-    return c->pidfd >= 0 && poll(&ended, 1, 0) > 0;
+    say(u, "Stopping the server.\n");
+    bool is_cut;
+    child_signal(&u->server.child, SIGTERM);
+    return await_end(u, &u->server, &is_cut);
+}
+
+/* Those that run, or have left something that does. */
+static int stop_all(struct up *u)
+{
+    bool has_agents = keeper_runs(&u->machine) || u->machine.deaths > 0;
+    int machine = has_agents ? stop_machine(u) : 0;
+    int server = keeper_runs(&u->server) ? stop_server(u) : 0;
+    if (has_agents)
+        say(u, "Stopped. The data stays in %s; the same command goes on with it.\n", u->folder);
+    return server ? server : machine;
 }
 
 static bool is_ready(const struct up *u)
 {
     struct err not_yet = ERR_INIT;
     int64_t pid;
-    return endpoint_read_server_json(u->folder, NULL, &pid, &not_yet) == 0 && pid == u->server.pid;
+    return endpoint_read_server_json(u->folder, NULL, &pid, &not_yet) == 0 &&
+           pid == u->server.child.pid;
 }
 
 /*
  * Until server.json names our child: an older file may lie there. Looked at every few milliseconds,
- * since the folder itself may not exist yet for inotify to watch. 0 when ready; 1 if told to stop,
- * or the server has ended.
+ * since the folder itself may not exist yet for inotify to watch. GO_ON when ready.
  */
 static int await_server(struct up *u)
 {
-    struct pollfd fds[] = {{.fd = u->server.pidfd, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = u->server.child.pidfd, .events = POLLIN},
                            {.fd = u->signal_fd, .events = POLLIN}};
     int64_t give_up_us = clock_mono_us() + (int64_t)READY_MS_MAX * 1000;
     while (!is_ready(u)) {
         if (poll(fds, ARRAY_LEN(fds), READY_POLL_MS) > 0)
-            return 1;
+            return fds[0].revents ? CHILD_ENDED : TOLD_TO_STOP;
         if (clock_mono_us() > give_up_us)
             return err_set(u->err, ERR_UNAVAILABLE, "the server is not ready after %d s",
                            READY_MS_MAX / 1000);
     }
-    return 0;
+    return GO_ON;
 }
 
 /* ---- what is shown ---- */
@@ -193,6 +221,7 @@ static void say_where(const struct up *u)
         u->folder);
     if (u->demo_folder)
         say_about_demo(u);
+    say_command(u, "status", "server, machines, agents and work at a glance");
     say_command(u, "events -f", "everything as it happens");
     _cleanup_free_ char *help = mem_printf("%s help", program_invocation_name);
     say(u, "  %-38s  %s\n", help, "all the rest");
@@ -229,35 +258,83 @@ static void on_lost(void *ctx, const char *why)
     (void)ctx, (void)why; /* if the server has ended, its pidfd says so in a moment */
 }
 
-/* Until a signal or the end of a child (0), or an error. */
-static int watch(struct up *u, struct client_stream *stream)
+/* ---- staying ---- */
+
+/* Sees to a child that has ended, or is to be started again. */
+static int mind(struct up *u, struct keeper *k, bool has_ended, int (*start_again)(struct up *u))
 {
-    struct pollfd fds[] = {{.fd = u->server.pidfd, .events = POLLIN},
-                           {.fd = u->machine.pidfd, .events = POLLIN},
+    if (has_ended && !keeper_take_end(k))
+        return CHILD_ENDED;
+    return keeper_is_due(k) ? start_again(u) : GO_ON;
+}
+
+/* Waits for an event, a signal, the end of a child, or the time to start one again. */
+static int wait_once(struct up *u, struct client_stream *stream)
+{
+    struct pollfd fds[] = {{.fd = u->server.child.pidfd, .events = POLLIN},
+                           {.fd = u->machine.child.pidfd, .events = POLLIN},
                            {.fd = u->signal_fd, .events = POLLIN}};
-    int r = 0;
-    while (r == 0 && !fds[0].revents && !fds[1].revents && !fds[2].revents)
-        r = client_stream_wait(stream, fds, ARRAY_LEN(fds), -1, u->err);
-    return fds[0].revents || fds[1].revents ? 0 : r;
+    int wait_ms = keeper_wait_ms(&u->server, keeper_wait_ms(&u->machine, -1));
+    int r = client_stream_wait(stream, fds, ARRAY_LEN(fds), wait_ms, u->err);
+    bool is_away = r == -ERR_NO_SERVER; /* it died before the stream was ever open */
+    if (is_away)
+        poll(fds, ARRAY_LEN(fds), AWAY_POLL_MS);
+    if (fds[2].revents)
+        return TOLD_TO_STOP;
+    int s = mind(u, &u->server, fds[0].revents, start_server);
+    if (s == GO_ON)
+        s = mind(u, &u->machine, fds[1].revents, start_machine);
+    return s != GO_ON ? s : is_away ? GO_ON : r;
+}
+
+static int stay(struct up *u, int64_t after_id)
+{
+    const struct client_stream_handler handler = {.event = on_event, .lost = on_lost, .ctx = u};
+    struct client_stream *stream = client_stream_new(u->client, CLIENT_ALL, after_id, &handler);
+    int r = GO_ON;
+    while (r == GO_ON)
+        r = wait_once(u, stream);
+    client_stream_free(stream);
+    return r;
+}
+
+/* "http://127.0.0.1:7433" was given to agents: a server that is started again takes the same. */
+static void keep_address(struct up *u)
+{
+    const char *host = strstr(client_url(u->client), "//");
+    if (host)
+        u->address = mem_strdup(host + 2);
 }
 
 static int show(struct up *u)
 {
-    const struct client_stream_handler handler = {.event = on_event, .lost = on_lost, .ctx = u};
     struct endpoint_source source = {.data = u->folder};
     int64_t after_id = CLIENT_FROM_NOW;
     int r = client_open(&source, &u->client, u->err);
-    if (r == 0)
-        r = start_machine(u);
+    if (r < 0)
+        return r;
+    keep_address(u);
+    r = start_machine(u);
     if (r == 0 && u->demo_folder)
         r = demo_begin(&u->demo, u->client, &after_id, u->err);
     if (r < 0)
         return r;
     say_where(u);
-    struct client_stream *stream = client_stream_new(u->client, CLIENT_ALL, after_id, &handler);
-    r = watch(u, stream);
-    client_stream_free(stream);
-    return r;
+    return stay(u, after_id);
+}
+
+/* Of the child whose end was ours. */
+static int status_of_end(const struct up *u)
+{
+    return keeper_runs(&u->server) ? u->machine.status : u->server.status;
+}
+
+/* It has said why itself. */
+static int server_did_not_start(struct up *u)
+{
+    int status = child_reap(&u->server.child);
+    fprintf(stderr, "reeve up: the server did not start\n");
+    return status;
 }
 
 static int live(struct up *u)
@@ -265,12 +342,10 @@ static int live(struct up *u)
     int r = start_server(u), ended = 0;
     if (r == 0)
         r = await_server(u);
-    if (r == 0)
-        r = show(u);
-    if (has_ended(&u->server))
-        ended = child_ended(&u->server, "server");
-    if (has_ended(&u->machine))
-        ended = child_ended(&u->machine, "machine");
+    if (r == CHILD_ENDED)
+        ended = server_did_not_start(u);
+    else if (r == GO_ON && (r = show(u)) == CHILD_ENDED)
+        ended = status_of_end(u);
     int status = stop_all(u);
     if (r < 0)
         return r;
@@ -282,8 +357,8 @@ static int run(const struct cli_args *args, struct err *err)
     struct up u = {
         .args = args,
         .json = cli_flag(args, "json"),
-        .server = CHILD_INIT,
-        .machine = CHILD_INIT,
+        .server = KEEPER("server"),
+        .machine = KEEPER("machine"),
         .demo_folder =
             cli_flag(args, "no-demo") || cli_value(args, "config") ? NULL : demo_folder(),
         .out = BUF_INIT(PRINT_BYTES_MAX),
@@ -298,6 +373,7 @@ static int run(const struct cli_args *args, struct err *err)
     }
     client_close(u.client);
     free(u.folder);
+    free(u.address);
     free(u.demo_folder);
     buf_release(&u.out);
     arena_release(&u.arena);
@@ -307,7 +383,7 @@ static int run(const struct cli_args *args, struct err *err)
 // clang-format off
 static const struct verb_option options[] = {
     {"data", 0, "DIR", 0, "the data folder (default: $XDG_STATE_HOME/reeve)"},
-    {"listen", 0, "ADDRESS:PORT", 0, "where the server listens (default 127.0.0.1:7433)"},
+    {"listen", 0, "[ADDRESS:]PORT", 0, "where the server listens (default 127.0.0.1:7433)"},
     {"config", 0, "FILE", 0, "the kinds of agents of the machine; no demo"},
     {"no-demo", 0, NULL, 0, "no demo: machine.conf in the data folder says what may run"},
     OPTIONS_END,
@@ -320,7 +396,8 @@ const struct verb verb_up = {
     .summary = "run a server and a machine in the foreground, with a demo",
     .details =
         "Prints events as they happen until Ctrl-C, which stops the agents, the machine and the\n"
-        "server. The demo's server has short limits, so that what hangs is noticed in seconds.",
+        "server. A server or machine that is killed is started again; agents go on meanwhile. The\n"
+        "demo's server has short limits, so that what hangs is noticed in seconds.",
     .flags = VERB_JSON,
     .options = options,
     .run = run,

@@ -131,10 +131,17 @@ int demo_see(struct demo *d, const struct json *event, struct err *err)
     const struct json *payload = json_get(event, "payload"), *data = json_get(payload, "data");
     bool is_end = json_get_int(event, "conversation", -1) == d->conversation &&
                   str_is(json_get_text(payload, "kind"), "agent.task");
-    if (!is_end || str_is(json_get_text(data, "status"), "success"))
+    if (is_end && !str_is(json_get_text(data, "status"), "success"))
+        d->owes_work = true;
+    if (!d->owes_work)
         return 0;
     struct arena a = ARENA_INIT;
-    int r = give_work(d, &a, err);
+    struct err now = ERR_INIT;
+    int r = give_work(d, &a, &now);
     arena_release(&a);
+    d->owes_work = r < 0;
+    if (r == 0 || err_may_retry(r))
+        return 0; /* the server may be away for a moment: the next event tries again */
+    *err = now;
     return r;
 }

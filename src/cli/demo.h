@@ -17,6 +17,7 @@
 struct demo {
     struct client *client;
     int64_t conversation;
+    bool owes_work; /* a task has come to a bad end, and there is no other yet */
 };
 
 /* The folder with the demo's agents and their demo.conf: beside the program, in its source tree or
@@ -28,5 +29,5 @@ extern const char *const demo_settings[];
 
 /* *ret_after: the global id after which its events are news. */
 int demo_begin(struct demo *d, struct client *client, int64_t *ret_after, struct err *err);
-/* For each event that comes. */
+/* For each event that comes. A server that is away is no error: the next event makes up for it. */
 int demo_see(struct demo *d, const struct json *event, struct err *err);

@@ -71,24 +71,40 @@ static int report(const char *verb, const struct err *err, bool json)
     return err_exit_status(err->code);
 }
 
-static int unknown_verb(const char *word)
+static int wrong_usage(const struct buf *line)
 {
-    _cleanup_buf_ struct buf out = BUF_INIT(HELP_BYTES_MAX), group = BUF_INIT(HELP_BYTES_MAX);
-    const struct verb *near = verb_nearest(word);
-    if (help_write_group(&group, word)) {
-        buf_addf(&out, "reeve %s: one word more, please:\n", word);
-        buf_add_str(&out, buf_str(&group));
-    } else {
-        buf_addz(&out, "reeve: no verb '");
-        print_clean(&out, str_of(word), 0);
-        buf_addz(&out, "'; ");
-        if (near)
-            buf_addf(&out, "did you mean '%s'?\n", near->name);
-        else
-            buf_addz(&out, "see 'reeve help'\n");
-    }
-    complain(&out);
+    complain(line);
     return err_exit_status(ERR_USAGE);
+}
+
+/* `reeve agent …`: the first word is a group of verbs. 0 if what follows asks for help. */
+static int run_group(const char *group, const struct buf *list, const char *next)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(HELP_BYTES_MAX);
+    struct err err = ERR_INIT;
+    if (!next) {
+        buf_addf(&out, "reeve %s: one of these is wanted:\n%s", group, list->data);
+        return wrong_usage(&out);
+    }
+    buf_addf(&out, "usage: reeve %s WORD [OPTIONS]\n\n%s", group, list->data);
+    return print_flush(&out, &err) < 0 ? report("help", &err, false) : 0;
+}
+
+static bool is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
+static int unknown_verb(int argc, char **argv)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(HELP_BYTES_MAX), list = BUF_INIT(HELP_BYTES_MAX);
+    const char *next = argc > 1 ? argv[1] : NULL;
+    if ((!next || is_help(next)) && help_write_group(&list, argv[0]))
+        return run_group(argv[0], &list, next);
+    buf_addz(&out, "reeve: ");
+    help_write_unknown(&out, argv[0], next);
+    buf_addc(&out, '\n');
+    return wrong_usage(&out);
 }
 
 static int print_verb_help(const struct verb *verb, struct err *err)
@@ -113,21 +129,30 @@ static int run(const struct verb *verb, int argc, char **argv)
     return report(verb->name, &err, (verb->flags & VERB_JSON) && cli_flag(&args, "json"));
 }
 
+/* What people try first, before they know that this program has verbs. */
+static char *verb_of_flag(char *word)
+{
+    static char help[] = "help", version[] = "version";
+    const struct {
+        const char *flag;
+        char *verb;
+    } flags[] = {
+        {"--help", help}, {"-h", help}, {"--version", version}, {"-v", version}, {"-V", version}};
+    for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+        if (strcmp(word, flags[i].flag) == 0)
+            return flags[i].verb;
+    return word;
+}
+
 int cli_main(int argc, char **argv)
 {
-    /* What people try first, before they know that this program has verbs. */
-    static char help[] = "help", version[] = "version";
+    int words;
     if (argc < 2) {
         _cleanup_buf_ struct buf out = BUF_INIT(HELP_BYTES_MAX);
         help_write_overview(&out);
-        complain(&out);
-        return err_exit_status(ERR_USAGE);
+        return wrong_usage(&out);
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        argv[1] = help;
-    else if (strcmp(argv[1], "--version") == 0)
-        argv[1] = version;
-    int words;
+    argv[1] = verb_of_flag(argv[1]);
     const struct verb *verb = verb_find(argc - 1, argv + 1, &words);
-    return verb ? run(verb, argc - 1 - words, argv + 1 + words) : unknown_verb(argv[1]);
+    return verb ? run(verb, argc - 1 - words, argv + 1 + words) : unknown_verb(argc - 1, argv + 1);
 }

@@ -9,10 +9,13 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "base/mem.h"
 #include "base/str.h"
+#include "cli/print.h"
+#include "cli/screen.h"
 #include "cli/verbs.h"
 
-enum { OPTION_COLUMN = 34 };
+enum { OPTION_COLUMN = 34, MEANING_WIDTH_MIN = 16 };
 
 static const char purpose[] =
     "reeve oversees agents: one log, one ladder, a reason for everything.";
@@ -62,13 +65,36 @@ static void pad_to(struct buf *out, size_t line_start, size_t column)
         buf_addc(out, ' ');
 }
 
+/* What stands in the second column: broken into lines there if the screen is too narrow for it. */
+static void add_meaning(struct buf *out, size_t line_start, const char *text)
+{
+    size_t columns = screen_columns();
+    pad_to(out, line_start, OPTION_COLUMN);
+    if (columns > OPTION_COLUMN + MEANING_WIDTH_MIN)
+        screen_add_wrapped(out, str_of(text), columns, OPTION_COLUMN, OPTION_COLUMN);
+    else
+        buf_addf(out, "%s\n", text);
+}
+
+/* Text whose lines are broken once more if the screen is too narrow for them. */
+static void add_paragraphs(struct buf *out, const char *text)
+{
+    size_t columns = screen_columns();
+    while (*text) {
+        struct str line = {text, strcspn(text, "\n")};
+        screen_add_wrapped(out, line, columns ? columns : line.n, 0, 0);
+        text += line.n + (text[line.n] == '\n');
+    }
+}
+
 static void add_option(struct buf *out, const struct verb_option *o)
 {
     size_t line_start = out->len;
+    _cleanup_free_ char *text =
+        mem_printf("%s%s", o->help, o->flags & ARG_REPEAT ? " (may be repeated)" : "");
     buf_addz(out, o->letter ? "  " : "      ");
     add_option_name(out, o);
-    pad_to(out, line_start, OPTION_COLUMN);
-    buf_addf(out, "%s%s\n", o->help, o->flags & ARG_REPEAT ? " (may be repeated)" : "");
+    add_meaning(out, line_start, text);
 }
 
 void help_write_verb(struct buf *out, const struct verb *verb)
@@ -76,8 +102,10 @@ void help_write_verb(struct buf *out, const struct verb *verb)
     buf_addz(out, "usage: ");
     add_usage(out, verb);
     buf_addf(out, "\n\n%s\n", verb->summary);
-    if (verb->details)
-        buf_addf(out, "\n%s\n", verb->details);
+    if (verb->details) {
+        buf_addc(out, '\n');
+        add_paragraphs(out, verb->details);
+    }
     buf_addz(out, "\noptions:\n");
     const struct verb_option *tables[VERB_TABLES];
     size_t n = verb_tables(verb, tables);
@@ -92,8 +120,7 @@ static void add_summary(struct buf *out, const struct verb *verb)
     buf_addf(out, "  %s", verb->name);
     if (*verb->synopsis)
         buf_addf(out, " %s", verb->synopsis);
-    pad_to(out, line_start, OPTION_COLUMN);
-    buf_addf(out, "%s\n", verb->summary);
+    add_meaning(out, line_start, verb->summary);
 }
 
 size_t help_write_group(struct buf *out, const char *word)
@@ -108,13 +135,45 @@ size_t help_write_group(struct buf *out, const char *word)
     return count;
 }
 
+static bool is_group(const char *word)
+{
+    _cleanup_buf_ struct buf list = BUF_INIT(HELP_BYTES_MAX);
+    return help_write_group(&list, word) > 0;
+}
+
+void help_write_unknown(struct buf *out, const char *word, const char *next)
+{
+    bool in_group = next && is_group(word);
+    struct str group = in_group ? str_of(word) : verb_nearest_group(str_of(word));
+    const struct verb *near =
+        verb_nearest(in_group ? group : STR(""), str_of(in_group ? next : word));
+    buf_addz(out, "no verb '");
+    print_clean(out, str_of(word), 0);
+    if (in_group) {
+        buf_addc(out, ' ');
+        print_clean(out, str_of(next), 0);
+    }
+    if (near)
+        buf_addf(out, "'; did you mean '%s'?", near->name);
+    else if (in_group)
+        buf_addf(out, "'; see 'reeve help %s'", word);
+    else if (group.n)
+        buf_addf(out, "'; did you mean '%.*s'?", STR_ARG(group));
+    else
+        buf_addz(out, "'; see 'reeve help'");
+}
+
 void help_write_overview(struct buf *out)
 {
-    buf_addf(out, "usage: reeve VERB [OPTIONS]\n\n%s\n\nverbs:\n", purpose);
+    buf_addz(out, "usage: reeve VERB [OPTIONS]\n\n");
+    add_paragraphs(out, purpose);
+    buf_addz(out, "\nverbs:\n");
     for (const struct verb *const *v = cli_verbs; *v; v++)
         if (!((*v)->flags & VERB_HIDDEN))
             add_summary(out, *v);
-    buf_addf(out, "\n%s\n\nexit status:\n", finding);
+    buf_addc(out, '\n');
+    add_paragraphs(out, finding);
+    buf_addz(out, "\nexit status:\n");
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
         buf_addf(out, "  %-4s%s\n", statuses[i].status, statuses[i].meaning);
     buf_addz(out, "\n'reeve help VERB' says more about one of them.\n");

@@ -14,6 +14,9 @@
 #include <string.h>
 
 #include "base/macro.h"
+#include "cli/screen.h"
+
+enum { EVENT_INDENT = 4 };
 
 /* One code point at the start of s; -1 if the bytes there are no UTF-8 (length 1 then). */
 static int32_t next_char(struct str s, size_t *ret_length)
@@ -217,7 +220,7 @@ static void add_system(struct buf *out, const struct json *payload)
     add_json_cut(out, data);
 }
 
-void print_event(struct buf *out, const struct json *event)
+static void add_event(struct buf *out, const struct json *event)
 {
     struct str type = json_get_text(event, "type"), finality = json_get_text(event, "finality");
     const struct json *payload = json_get(event, "payload");
@@ -247,7 +250,17 @@ void print_event(struct buf *out, const struct json *event)
         add_trace(out, payload);
     else
         add_system(out, payload);
-    buf_addc(out, '\n');
+}
+
+void print_event(struct buf *out, const struct json *event)
+{
+    _cleanup_buf_ struct buf line = BUF_INIT(PRINT_BYTES_MAX);
+    size_t columns = screen_columns();
+    add_event(&line, event);
+    if (columns && screen_width(buf_str(&line)) > columns)
+        screen_add_wrapped(out, buf_str(&line), columns, 0, EVENT_INDENT);
+    else
+        buf_addf(out, "%s\n", buf_str(&line).p);
 }
 
 int print_flush(struct buf *out, struct err *err)

@@ -27,7 +27,8 @@ enum { PRINT_BYTES_MAX = 256 * 1024 * 1024, PRINT_TEXT_CHARS_MAX = 400 };
 void print_clean(struct buf *out, struct str text, size_t chars_max);
 /* A value as compact JSON, safe to show. */
 void print_json(struct buf *out, const struct json *value);
-/* "2026-11-15T09:30:00.123Z 12:3.1 builder message/turn Text" and a line feed, in columns. */
+/* "2026-11-15T09:30:00.123Z 12:3.1 builder message/turn Text" and a line feed, in columns; on a
+ * screen that is too narrow in several lines. */
 void print_event(struct buf *out, const struct json *event);
 
 /* Writes `out` to standard output, at once, and empties it. If nobody reads any more (EPIPE) the

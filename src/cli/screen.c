@@ -55,6 +55,26 @@ void screen_add_cut(struct buf *out, struct str text, size_t width)
         buf_addz(out, "…");
 }
 
+static void add_line_break(struct buf *out, size_t indent)
+{
+    buf_addf(out, "\n%*s", (int)indent, "");
+}
+
+/* A word, broken where the line ends if no line can hold it. The column after it. */
+static size_t add_word(struct buf *out, struct str word, size_t columns, size_t column,
+                       size_t indent)
+{
+    while (columns > indent && column < columns && column + screen_width(word) > columns) {
+        size_t n = bytes_of(word, columns - column);
+        buf_add(out, word.p, n);
+        add_line_break(out, indent);
+        word = str_skip(word, n);
+        column = indent;
+    }
+    buf_add_str(out, word);
+    return column + screen_width(word);
+}
+
 void screen_add_wrapped(struct buf *out, struct str text, size_t columns, size_t column,
                         size_t indent)
 {
@@ -66,11 +86,10 @@ void screen_add_wrapped(struct buf *out, struct str text, size_t columns, size_t
             buf_addc(out, ' ');
             column++;
         } else if (!is_first) {
-            buf_addf(out, "\n%*s", (int)indent, "");
+            add_line_break(out, indent);
             column = indent;
         }
-        buf_add_str(out, word);
-        column += screen_width(word);
+        column = add_word(out, word, columns, column, indent);
         text = str_skip(text, word.n + 1);
     }
     buf_addc(out, '\n');

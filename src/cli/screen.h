@@ -20,7 +20,7 @@ size_t screen_width(struct str text);
 /* At most `width` characters of it; the last one is an ellipsis if some were left out. */
 void screen_add_cut(struct buf *out, struct str text, size_t width);
 /* Text and a line feed, broken at blanks so that no line goes beyond `columns`. The first line
- * begins at `column`, later ones with `indent` blanks. A word that is longer than a line stays
- * whole. */
+ * begins at `column`, later ones with `indent` blanks. A word that no line can hold
+ * is broken, too. */
 void screen_add_wrapped(struct buf *out, struct str text, size_t columns, size_t column,
                         size_t indent);

@@ -45,14 +45,17 @@ static size_t natural_widths(const struct table *t, size_t width[TABLE_COLUMNS_M
     return sum;
 }
 
-/* Takes from the widest columns what is too much, as long as they can be read. */
+/* Takes from the widest columns what is too much, as long as they can be read; from the first one,
+ * which names the row, last of all. */
 static void fit(const struct table *t, size_t sum, size_t columns, size_t width[TABLE_COLUMNS_MAX])
 {
     for (; sum > columns; sum--) {
-        size_t *widest = &width[0];
+        size_t *widest = &width[t->columns - 1];
         for (size_t i = 1; i < t->columns; i++)
             if (width[i] > *widest)
                 widest = &width[i];
+        if (*widest <= WIDTH_MIN)
+            widest = &width[0];
         if (*widest <= WIDTH_MIN)
             return;
         --*widest;

@@ -16,7 +16,7 @@
 // clang-format off
 static const struct verb_option serve_options[] = {
     {"data", 0, "DIR", 0, "the data folder (default: $XDG_STATE_HOME/reeve)"},
-    {"listen", 0, "ADDRESS:PORT", 0, "where to listen (default 127.0.0.1:7433); port 0 takes a free one"},
+    {"listen", 0, "[ADDRESS:]PORT", 0, "where to listen (default 127.0.0.1:7433); port 0 takes a free one"},
     {"config", 0, "FILE", 0, "read settings from FILE"},
     {"set", 0, "SECTION.KEY=VALUE", ARG_REPEAT, "change one setting; wins over file and environment"},
     {"store", 0, "URL", 0, "sqlite:PATH (default: reeve.db in the data folder)"},
@@ -46,7 +46,10 @@ const struct verb *const cli_verbs[] = {
     &verb_up,
     &verb_serve,
     &verb_machine,
+    &verb_machine_list,
+    &verb_machine_forget,
     &verb_down,
+    &verb_status,
     &verb_conversation_create,
     &verb_conversation_show,
     &verb_conversation_list,
@@ -120,16 +123,56 @@ const struct verb *verb_find(int argc, char **argv, int *ret_words)
     return best;
 }
 
-const struct verb *verb_nearest(const char *name)
+/* The name without its group, if it has this one ("conversation"; "" means none); else nothing. */
+static struct str within(const char *name, struct str group)
+{
+    size_t n = strlen(name);
+    if (!group.n)
+        return (struct str){name, n};
+    bool is_in = n > group.n && memcmp(name, group.p, group.n) == 0 && name[group.n] == ' ';
+    return is_in ? (struct str){name + group.n + 1, n - group.n - 1} : STR_NONE;
+}
+
+/* What other programs call it. */
+static struct str synonym_of(struct str word)
+{
+    static const struct {
+        const char *word, *ours;
+    } synonyms[] = {{"ls", "list"},         {"get", "show"},      {"new", "create"},
+                    {"add", "create"},      {"kill", "stop"},     {"abort", "cancel"},
+                    {"finish", "complete"}, {"done", "complete"}, {"close", "end"}};
+    for (size_t i = 0; i < ARRAY_LEN(synonyms); i++)
+        if (str_is(word, synonyms[i].word))
+            return str_of(synonyms[i].ours);
+    return word;
+}
+
+const struct verb *verb_nearest(struct str group, struct str name)
 {
     const struct verb *best = NULL;
     unsigned best_distance = SUGGEST_DISTANCE_MAX + 1;
     for (const struct verb *const *v = cli_verbs; *v; v++) {
-        struct str whole = str_of((*v)->name), first = {whole.p, strcspn(whole.p, " ")};
-        unsigned distance =
-            MIN(suggest_distance(str_of(name), whole), suggest_distance(str_of(name), first));
-        if (distance < best_distance) {
+        struct str candidate = within((*v)->name, group);
+        unsigned distance = candidate.n ? MIN(suggest_distance(name, candidate),
+                                              suggest_distance(synonym_of(name), candidate))
+                                        : SUGGEST_DISTANCE_MAX + 1;
+        if (distance < best_distance && !((*v)->flags & VERB_HIDDEN)) {
             best = *v;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+struct str verb_nearest_group(struct str word)
+{
+    struct str best = STR_NONE;
+    unsigned best_distance = SUGGEST_DISTANCE_MAX + 1;
+    for (const struct verb *const *v = cli_verbs; *v; v++) {
+        struct str group = {(*v)->name, strcspn((*v)->name, " ")};
+        unsigned distance = suggest_distance(word, group);
+        if ((*v)->name[group.n] && distance < best_distance) {
+            best = group;
             best_distance = distance;
         }
     }

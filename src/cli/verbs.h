@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/str.h"
 #include "cli/cli.h"
 
 /* In the order of `reeve help`; ended by NULL. */
@@ -16,8 +17,11 @@ extern const struct verb *const cli_verbs[];
  * are tried before one.
  */
 const struct verb *verb_find(int argc, char **argv, int *ret_words);
-/* The verb whose name is nearest to a misspelt one, or NULL if none is near. */
-const struct verb *verb_nearest(const char *name);
+/* The verb whose name is nearest to a misspelt one, or NULL if none is near. With a group
+ * ("agent"): among those of the group, by what follows it. */
+const struct verb *verb_nearest(struct str group, struct str name);
+/* The group whose name is nearest to a misspelt one; nothing if none is near. */
+struct str verb_nearest_group(struct str word);
 
 /* The rows, one per cmd_*.c; serve's row stands in verbs.c, because its file is the server's door.
  */
@@ -41,10 +45,13 @@ extern const struct verb verb_inbox_list;
 extern const struct verb verb_inbox_show;
 extern const struct verb verb_logs;
 extern const struct verb verb_machine;
+extern const struct verb verb_machine_forget;
+extern const struct verb verb_machine_list;
 extern const struct verb verb_ps;
 extern const struct verb verb_rpc;
 extern const struct verb verb_send;
 extern const struct verb verb_shim;
+extern const struct verb verb_status;
 extern const struct verb verb_task_applied;
 extern const struct verb verb_task_cancel;
 extern const struct verb verb_task_claim;

@@ -37,6 +37,25 @@ bool when_parse(struct str iso, int64_t *ret_ms)
     return true;
 }
 
+bool when_parse_since(struct str text, int64_t now_ms, int64_t *ret_ms)
+{
+    char iso[CLOCK_ISO_BYTES] = "0000-00-00T00:00:00.000Z";
+    int64_t ago_ms;
+    if (clock_parse_duration(text, &ago_ms)) {
+        *ret_ms = MAX(now_ms - ago_ms, INT64_C(0));
+        return true;
+    }
+    if (text.n && text.p[text.n - 1] == 'Z')
+        text.n--;
+    bool is_front = text.n == 10 || text.n == 16 || text.n == 19 || text.n == 23;
+    if (!is_front)
+        return false;
+    memcpy(iso, text.p, text.n);
+    if (iso[10] == ' ')
+        iso[10] = 'T';
+    return when_parse(str_of(iso), ret_ms);
+}
+
 void when_add_time(struct buf *out, int64_t ms)
 {
     char iso[CLOCK_ISO_BYTES];

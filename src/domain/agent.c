@@ -15,6 +15,7 @@
 #include "base/names.h"
 #include "base/planted.h"
 #include "domain/append.h"
+#include "domain/machine.h"
 #include "domain/task.h"
 #include "domain/work.h"
 
@@ -80,6 +81,7 @@ static int from_row(struct query *q, struct agent *ret, struct err *err)
 {
     copy_text(ret->kind, sizeof ret->kind, query_get_text(q, 0));
     copy_text(ret->machine, sizeof ret->machine, query_get_text(q, 1));
+    copy_text(ret->pinned, sizeof ret->pinned, query_get_text(q, 23));
     int desired = names_find(desired_names, DESIRED_COUNT, query_get_text(q, 2)),
         process = names_find(process_names, PROCESS_COUNT, query_get_text(q, 4)),
         view = names_find(view_names, VIEW_COUNT, query_get_text(q, 5));
@@ -216,12 +218,19 @@ int agent_roles_up(struct work *w, int64_t conversation, struct agent_role **ret
     return list_roles(w, SQL_AGENT_ROLES_UP, conversation, ret, err);
 }
 
+void agent_write_machine(struct json_out *out, const struct agent *a)
+{
+    const char *machine = a->machine[0] ? a->machine : a->pinned;
+    json_stringz(out, "machine", machine[0] ? machine : NULL);
+    json_bool(out, "pinned", a->pinned[0] != '\0');
+}
+
 void agent_write(struct json_out *out, const struct agent *a)
 {
     json_object(out, NULL);
     json_stringz(out, "role", a->role);
     json_stringz(out, "kind", a->kind[0] ? a->kind : NULL);
-    json_stringz(out, "machine", a->machine[0] ? a->machine : NULL);
+    agent_write_machine(out, a);
     json_stringz(out, "desired", desired_names[a->desired]);
     json_stringz(out, "view", view_names[a->view]);
     json_end(out);
@@ -253,6 +262,13 @@ void agent_beat(struct work *w, struct agent *a)
     leases_add(&w->leases, LEASE_LISTENER, agent_key(a), due_ms);
 }
 
+/* Nobody says whether it lives: its machine cannot be asked, and it says nothing itself. */
+static bool is_unheard(const struct work *w, const struct agent *a, const struct task *active)
+{
+    return a->process == PROCESS_UNKNOWN && !a->is_listening &&
+           !(active && task_worker_beats(w, active));
+}
+
 static int project(struct work *w, const struct agent *a, enum agent_view *ret, struct err *err)
 {
     struct task *t = NULL;
@@ -261,7 +277,7 @@ static int project(struct work *w, const struct agent *a, enum agent_view *ret, 
         return r;
     if (a->process == PROCESS_STOPPING)
         *ret = VIEW_STOPPING;
-    else if (a->process == PROCESS_UNKNOWN)
+    else if (is_unheard(w, a, t))
         *ret = VIEW_UNKNOWN;
     else if (a->is_listening && !a->kind[0] && a->desired == DESIRED_STOPPED)
         *ret = VIEW_STOPPING; /* it was asked to go */
@@ -371,6 +387,7 @@ static int write_row(struct work *w, struct agent *a, struct err *err)
     query_int(q, 24, a->is_fenced);
     if (a->first_queued)
         query_int(q, 25, a->first_queued);
+    query_text(q, 26, a->pinned[0] ? str_of(a->pinned) : STR_NONE);
     work_mark_written(w);
     struct agent *copy = arena_alloc(&w->arena, sizeof *copy);
     *copy = *a;
@@ -424,7 +441,19 @@ static int store_agent(struct work *w, struct agent *a, const char *reason, cons
 
 int agent_store(struct work *w, struct agent *a, const char *reason, struct err *err)
 {
-    return store_agent(w, a, reason, NULL, err);
+    return a->is_hushed ? 0 : store_agent(w, a, reason, NULL, err);
+}
+
+void agent_hush(struct work *w, struct agent *a)
+{
+    agent_edit(w, a);
+    a->is_hushed = true;
+}
+
+int agent_tell(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    a->is_hushed = false;
+    return agent_store(w, a, reason, err);
 }
 
 int agent_store_ended(struct work *w, struct agent *a, const char *reason, const char *error,
@@ -442,10 +471,16 @@ int agent_may_run(struct work *w, const struct agent *a, bool *ret, struct err *
     return r;
 }
 
+/* Its kind wants what has failed to come back. */
+static bool comes_back(const struct work *w, const struct agent *a)
+{
+    return a->kind[0] && a->is_crashed && machine_kind_of(w, a).restart != RESTART_NEVER;
+}
+
 int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err)
 {
     int r = agent_may_run(w, a, ret, err);
-    *ret = *ret && (a->desired == DESIRED_RUNNING || a->active_task);
+    *ret = *ret && (a->desired == DESIRED_RUNNING || a->active_task || comes_back(w, a));
     return r;
 }
 

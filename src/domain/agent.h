@@ -38,7 +38,8 @@ struct work;
 
 #define AGENT_DESIRED_LIST(X) X(AUTO, "auto") X(RUNNING, "running") X(STOPPED, "stopped")
 /* X(name, text). `starting`: a start is open. `stopping`: a machine was given its start, and has
- * not yet said that its process is gone. `unknown`: its machine cannot be asked. */
+ * not yet said that its process is gone. `unknown`: its machine cannot be asked. The view of such
+ * an agent is `unknown` too, unless it is heard itself: it listens, or beats for its task. */
 #define AGENT_PROCESS_LIST(X) \
     X(NONE, "none")           \
     X(STARTING, "starting")   \
@@ -83,7 +84,9 @@ enum { CONNECTION_ID_BYTES_MAX = 128 };
 struct agent {
     int64_t conversation;
     char role[AGENT_ID_BYTES_MAX + 1];
-    char kind[AGENT_ID_BYTES_MAX + 1], machine[AGENT_ID_BYTES_MAX + 1]; /* empty: none */
+    char kind[AGENT_ID_BYTES_MAX + 1];    /* empty: unmanaged */
+    char machine[AGENT_ID_BYTES_MAX + 1]; /* where its process is, or was last; empty: nowhere */
+    char pinned[AGENT_ID_BYTES_MAX + 1];  /* a person wants it there and nowhere else; or empty */
     enum agent_desired desired;
     bool is_ensured;
     enum agent_process process;
@@ -109,6 +112,7 @@ struct agent {
     int64_t beat_ms; /* the listener's last sign of life; set if is_listening */
     int64_t look_ms; /* of its entry among the leases */
     int64_t restart_look_ms;
+    bool is_hushed; /* agent_hush() */
     /* private to agent.c */
     int64_t edited_in;
     const struct agent *stored; /* as its row has it, in the request of edited_in */
@@ -132,6 +136,9 @@ int64_t agent_key_of(int64_t conversation, struct str role);
 void agent_edit(struct work *w, struct agent *a);
 /* Writes the row, and the view with its event if it has changed. */
 int agent_store(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* Several changes that are one: until agent_tell() nothing of it is stored or told. */
+void agent_hush(struct work *w, struct agent *a);
+int agent_tell(struct work *w, struct agent *a, const char *reason, struct err *err);
 /* The same after a rule has ended its task: the event is written in any case, with why. */
 int agent_store_ended(struct work *w, struct agent *a, const char *reason, const char *error,
                       struct err *err);
@@ -157,6 +164,8 @@ int agent_roles_up(struct work *w, int64_t conversation, struct agent_role **ret
 typedef int agent_each_fn(struct work *w, struct agent *a, void *ctx, struct err *err);
 int agents_each(struct work *w, enum statement statement, struct str machine, agent_each_fn *fn,
                 void *ctx, struct err *err);
+/* Where it runs, or will run, and whether a person wants it there. */
+void agent_write_machine(struct json_out *out, const struct agent *a);
 /* The members of conversation.get's `agents`. */
 void agent_write(struct json_out *out, const struct agent *a);
 
@@ -175,8 +184,9 @@ void agent_beat(struct work *w, struct agent *a);
 
 /* The conversation is active, and nobody stopped it. */
 int agent_may_run(struct work *w, const struct agent *a, bool *ret, struct err *err);
-/* It may run, and somebody wants it to: a person, or work. What runs already needs no such reason:
- * an agent that is started for work stays between two tasks. */
+/* It may run, and somebody wants it to: a person, work, or its kind, which says whether a process
+ * that failed comes back. What runs already needs no such reason: an agent that is started for work
+ * stays between two tasks. */
 int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err);
 /* For process.c: when its restart is due. */
 void agent_wait_for_restart(struct work *w, struct agent *a, int64_t at_ms);

@@ -8,6 +8,7 @@
 #include "domain/append.h"
 
 #include "base/mem.h"
+#include "domain/agent.h"
 #include "domain/command.h"
 #include "domain/guidance.h"
 #include "domain/inbox.h"
@@ -71,6 +72,30 @@ static int check_precondition(const struct head *h, int64_t expected, struct err
     return err_int(err, "actual", h->last_closed_seq);
 }
 
+/* The roles that there are, for who has mistaken one. */
+static int unknown_role(struct work *w, const struct append *a, struct err *err)
+{
+    _cleanup_buf_ struct buf names = BUF_INIT(ERR_MESSAGE_BYTES);
+    struct agent_role *roles;
+    int r = agent_roles(w, a->conversation, &roles, err);
+    if (r < 0)
+        return r;
+    for (; roles; roles = roles->next)
+        buf_addf(&names, "%s%.*s", names.len ? ", " : "", STR_ARG(roles->name));
+    err_set(err, ERR_PRECONDITION_FAILED, "conversation %lld has no role %.*s; it has %s",
+            (long long)a->conversation, STR_ARG(a->agent_id), buf_str(&names).p);
+    return err_str(err, "actual", a->agent_id);
+}
+
+static int check_known_role(struct work *w, const struct append *a, struct err *err)
+{
+    struct agent *agent;
+    if (!a->precondition_known_role)
+        return 0;
+    int r = agent_get(w, a->conversation, a->agent_id, &agent, err);
+    return r == -ERR_NOT_FOUND ? unknown_role(w, a, err) : r;
+}
+
 static int check_turn(const struct head *h, int64_t turn, struct err *err)
 {
     int64_t expected = h->turn_is_open ? h->last_turn : h->last_turn + 1;
@@ -96,13 +121,15 @@ static int check_owner(const struct head *h, const struct append *a, struct err 
     return err_str(err, "owner", str_of(h->turn_owner));
 }
 
-static int check_all(const struct head *h, const struct append *a, struct err *err)
+static int check_all(struct work *w, const struct head *h, const struct append *a, struct err *err)
 {
     int r = head_check_active(h, err);
     if (r == -ERR_CONVERSATION_BLOCKED && a->is_from_above)
         r = 0;
     if (r == 0)
         r = check_precondition(h, a->precondition_closed_seq, err);
+    if (r == 0)
+        r = check_known_role(w, a, err);
     if (r == 0)
         r = check_turn(h, a->turn, err);
     if (r == 0)
@@ -179,7 +206,7 @@ static int note_progress(struct work *w, const struct head *h, struct str role, 
 static int append_to_turn(struct work *w, struct head *h, enum event_type type,
                           const struct append *a, struct event *ret, struct err *err)
 {
-    int r = check_all(h, a, err);
+    int r = check_all(w, h, a, err);
     if (r < 0)
         return r;
     *ret = (struct event){.turn = h->turn_is_open ? h->last_turn : h->last_turn + 1,

@@ -37,6 +37,7 @@ struct append {
     enum finality finality;          /* messages only */
     struct str payload;              /* compact JSON object */
     int64_t precondition_closed_seq; /* -1: none */
+    bool precondition_known_role;    /* agent_id must be a role of the conversation */
     const struct request_key *key;   /* may be NULL */
     enum outcome outcome;            /* with FINALITY_CONVERSATION */
     enum stop_reason stop_reason;    /* with FINALITY_CONVERSATION */

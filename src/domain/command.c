@@ -4,8 +4,10 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "base/planted.h"
 #include "base/random.h"
 #include "domain/agent.h"
+#include "domain/machine.h"
 #include "domain/token.h"
 #include "domain/work.h"
 
@@ -33,20 +35,112 @@ int command_starts(struct work *w, int64_t conversation, struct str role, struct
     r = query_one(q, err);
     if (r == STORE_ROW && !query_get_int(q, 1))
         snprintf(ret->spawn_id, sizeof ret->spawn_id, "%.*s", STR_ARG(query_get_text(q, 0)));
+    if (ret->spawn_id[0])
+        ret->machine = arena_str(&w->arena, query_get_text(q, 2));
     query_end(q);
     return MIN(r, 0);
 }
 
-static int64_t next_deadline_ms(const struct work *w)
+/* ---- rows and deadlines ---- */
+
+static struct command from_row(struct work *w, struct query *q)
 {
-    return w->now_ms + option_get(w->options, restart, command_deadline_seconds) * 1000;
+    return (struct command){
+        .command = query_get_int(q, 0),
+        .type = arena_str(&w->arena, query_get_text(q, 1)),
+        .conversation = query_get_int(q, 2),
+        .role = arena_str(&w->arena, query_get_text(q, 3)),
+        .kind = arena_str(&w->arena, query_get_text(q, 4)),
+        .machine = query_is_null(q, 5) ? STR_NONE : arena_str(&w->arena, query_get_text(q, 5)),
+        .spawn_id = arena_str(&w->arena, query_get_text(q, 6)),
+        .status = arena_str(&w->arena, query_get_text(q, 7)),
+        .reason = arena_str(&w->arena, query_get_text(q, 8)),
+        .created_ms = query_get_int(q, 9),
+        .since_ms = query_get_int(q, 10),
+        .sends = query_get_int(q, 11),
+        .closed_ms = query_get_int(q, 12),
+        .outcome = query_is_null(q, 13) ? STR_NONE : arena_str(&w->arena, query_get_text(q, 13)),
+        .look_ms = query_get_int(q, 14),
+    };
 }
+
+int command_get(struct work *w, int64_t command, struct command *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_GET);
+    query_int(q, 1, command);
+    int r = query_one(q, err);
+    if (r == STORE_DONE)
+        return err_set(err, ERR_NOT_FOUND, "there is no command %lld", (long long)command);
+    if (r < 0)
+        return r;
+    *ret = from_row(w, q);
+    query_end(q);
+    return 0;
+}
+
+bool command_is_stop(const struct command *c)
+{
+    return str_is(c->type, "stop-agent");
+}
+
+int64_t command_limit_ms(const struct work *w, const struct command *c)
+{
+    int64_t limit_ms = option_get(w->options, restart, command_deadline_seconds) * 1000;
+    return limit_ms << MIN(MAX(c->sends, INT64_C(0)), (int64_t)STOP_SENDS_MAX);
+}
+
+/* What would be its last millisecond if its machine could be asked. */
+static int64_t deadline_ms(const struct work *w, const struct command *c)
+{
+    if (planted(DEADLINE_IGNORES_GAPS))
+        return all_time_until_ms(ALL_TIME_ROW_RETRY, c->since_ms, command_limit_ms(w, c));
+    return gaps_due_ms(&w->gaps, c->since_ms, command_limit_ms(w, c)) - 1;
+}
+
+int64_t command_due_ms(const struct work *w, const struct command *c)
+{
+    const struct machine *m = c->machine.p ? machine_find(w, c->machine) : NULL;
+    if (c->closed_ms || !m || !m->is_online || c->sends >= STOP_SENDS_MAX)
+        return NEVER_MS;
+    return deadline_ms(w, c) + 1;
+}
+
+int command_watch_again(struct work *w, const struct command *c, struct err *err)
+{
+    int64_t due_ms = command_due_ms(w, c);
+    if (due_ms == c->look_ms)
+        return 0;
+    w->next_look_ms = MIN(w->next_look_ms, due_ms);
+    struct query *q = store_query(w->store, SQL_COMMAND_LOOK_UPDATE);
+    query_int(q, 1, c->command);
+    query_int(q, 2, due_ms);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+/* Its time begins now. */
+static int begin(struct work *w, struct command *c, struct err *err)
+{
+    c->since_ms = w->now_ms;
+    c->look_ms = command_due_ms(w, c);
+    w->next_look_ms = MIN(w->next_look_ms, c->look_ms);
+    struct query *q = store_query(w->store, SQL_COMMAND_BEGIN);
+    query_int(q, 1, c->command);
+    query_int(q, 2, c->since_ms);
+    query_int(q, 3, c->look_ms);
+    query_int(q, 4, c->sends);
+    work_mark_written(w);
+    return query_run(q, NULL, err);
+}
+
+/* ---- giving orders ---- */
 
 static int insert(struct work *w, const char *type, int64_t conversation, struct str role,
                   struct str kind, struct str machine, const char *spawn_id, const char *reason,
                   int64_t *ret, struct err *err)
 {
-    int64_t deadline_ms = next_deadline_ms(w);
+    struct command c = {.machine = machine, .since_ms = w->now_ms};
+    int64_t look_ms = command_due_ms(w, &c);
     struct query *q = store_query(w->store, SQL_COMMAND_INSERT);
     query_int(q, 1, w->last.command + 1);
     query_text(q, 2, str_of(type));
@@ -57,10 +151,9 @@ static int insert(struct work *w, const char *type, int64_t conversation, struct
     query_text(q, 7, str_of(spawn_id));
     query_text(q, 8, str_of(reason));
     query_int(q, 9, w->now_ms);
-    query_int(q, 10, deadline_ms);
+    query_int(q, 10, look_ms);
     work_mark_written(w);
-    if (machine.p)
-        w->next_look_ms = MIN(w->next_look_ms, deadline_ms + 1);
+    w->next_look_ms = MIN(w->next_look_ms, look_ms);
     int r = query_run(q, NULL, err);
     if (r == 0)
         *ret = ++w->last.command;
@@ -123,25 +216,25 @@ int commands_fail_open_starts(struct work *w, int64_t conversation, const char *
     return query_run(q, NULL, err);
 }
 
-static void write_command(struct query *q, struct json_out *out)
+static void write_command(const struct work *w, const struct command *c, struct json_out *out)
 {
     json_object(out, NULL);
-    json_int(out, "command", query_get_int(q, 0));
-    json_string(out, "type", query_get_text(q, 1));
-    json_int(out, "conversation", query_get_int(q, 2));
-    json_string(out, "role", query_get_text(q, 3));
-    json_string(out, "kind", query_get_text(q, 4));
-    json_string(out, "machine", query_get_text(q, 5));
-    json_string(out, "spawnId", query_get_text(q, 6));
-    json_string(out, "status", query_get_text(q, 7));
-    json_string(out, "reason", query_get_text(q, 8));
-    json_time(out, "createdAt", query_get_int(q, 9));
-    json_time(out, "deadline", query_get_int(q, 10));
-    if (query_is_null(q, 11))
-        json_null(out, "closedAt");
+    json_int(out, "command", c->command);
+    json_string(out, "type", c->type);
+    json_int(out, "conversation", c->conversation);
+    json_string(out, "role", c->role);
+    json_string(out, "kind", c->kind);
+    json_string(out, "machine", c->machine);
+    json_string(out, "spawnId", c->spawn_id);
+    json_string(out, "status", c->status);
+    json_string(out, "reason", c->reason);
+    json_time(out, "createdAt", c->created_ms);
+    json_time(out, "deadline", deadline_ms(w, c));
+    if (c->closed_ms)
+        json_time(out, "closedAt", c->closed_ms);
     else
-        json_time(out, "closedAt", query_get_int(q, 11));
-    json_string(out, "outcome", query_get_text(q, 12));
+        json_null(out, "closedAt");
+    json_string(out, "outcome", c->outcome);
     json_end(out);
 }
 
@@ -167,8 +260,9 @@ int commands_write(struct work *w, const struct command_filter *filter, int64_t 
             *ret_next = last;
             continue;
         }
-        last = query_get_int(q, 0);
-        write_command(q, out);
+        struct command c = from_row(w, q);
+        last = c.command;
+        write_command(w, &c, out);
     }
     json_end(out);
     return r;
@@ -178,70 +272,89 @@ int commands_write(struct work *w, const struct command_filter *filter, int64_t 
 
 int command_assign(struct work *w, int64_t command, struct str machine, struct err *err)
 {
+    struct command c;
     struct query *q = store_query(w->store, SQL_COMMAND_ASSIGN);
-    int64_t deadline_ms = next_deadline_ms(w); /* until now nobody could have done it */
     query_int(q, 1, command);
     query_text(q, 2, machine);
-    query_int(q, 3, deadline_ms);
-    w->next_look_ms = MIN(w->next_look_ms, deadline_ms + 1);
     work_mark_written(w);
-    return query_run(q, NULL, err);
+    int r = query_run(q, NULL, err);
+    if (r == 0)
+        r = command_get(w, command, &c, err);
+    return r < 0 ? r : begin(w, &c, err); /* until now nobody could have done it */
 }
 
-int command_deadline_ms(struct work *w, int64_t command, int64_t *ret, struct err *err)
+int command_send_again(struct work *w, struct command *c, struct err *err)
 {
-    struct query *q = store_query(w->store, SQL_COMMAND_GET);
-    query_int(q, 1, command);
-    int r = query_one(q, err);
-    *ret = INT64_MAX;
-    if (r == STORE_ROW && query_is_null(q, 4))
-        *ret = query_get_int(q, 5) + 1;
-    query_end(q);
-    return MIN(r, 0);
-}
-
-int command_send_again(struct work *w, int64_t command, struct err *err)
-{
-    int64_t deadline_ms = next_deadline_ms(w);
-    struct query *q = store_query(w->store, SQL_COMMAND_SEND_AGAIN);
-    query_int(q, 1, command);
-    query_int(q, 2, deadline_ms);
-    w->next_look_ms = MIN(w->next_look_ms, deadline_ms + 1);
+    struct query *q = store_query(w->store, SQL_COMMAND_TO_SEND);
+    query_int(q, 1, c->command);
     work_mark_written(w);
-    return query_run(q, NULL, err);
+    c->sends++;
+    int r = query_run(q, NULL, err);
+    return r < 0 ? r : begin(w, c, err);
 }
 
-int commands_expire_on(struct work *w, struct str machine, struct err *err)
+int command_rest(struct work *w, struct command *c, struct err *err)
+{
+    c->sends = STOP_SENDS_MAX;
+    return begin(w, c, err);
+}
+
+int commands_expire_on(struct work *w, struct str machine, const char *outcome, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_COMMAND_EXPIRE_ON);
     query_text(q, 1, machine);
     query_int(q, 2, w->now_ms);
+    query_text(q, 3, str_of(outcome));
     work_mark_written(w);
     return query_run(q, NULL, err);
 }
 
-static int list_open(struct work *w, struct str machine, bool again, size_t limit,
+int command_give_up(struct work *w, const char *spawn_id, const char *reason, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_COMMAND_GIVE_UP);
+    query_text(q, 1, str_of(spawn_id));
+    query_int(q, 2, w->now_ms);
+    work_mark_written(w);
+    int r = query_run(q, NULL, err);
+    if (r < 0)
+        return r;
+    q = store_query(w->store, SQL_COMMAND_CLOSE_STOP);
+    query_text(q, 1, str_of(spawn_id));
+    query_text(q, 2, str_of(reason));
+    query_int(q, 3, w->now_ms);
+    return query_run(q, NULL, err);
+}
+
+static int list_open(struct work *w, struct str machine, int64_t after, bool again, size_t limit,
                      struct command *ret, size_t *ret_count, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_COMMAND_OPEN_ON_MACHINE);
     query_text(q, 1, machine);
-    query_int(q, 2, 0);
+    query_int(q, 2, after);
     query_int(q, 3, (int64_t)limit);
     query_int(q, 4, again);
     int r;
     *ret_count = 0;
     while ((r = query_step(q, err)) == STORE_ROW) {
-        ret[(*ret_count)++] = (struct command){
-            .command = query_get_int(q, 0),
-            .type = arena_str(&w->arena, query_get_text(q, 1)),
-            .conversation = query_get_int(q, 2),
-            .role = arena_str(&w->arena, query_get_text(q, 3)),
-            .kind = arena_str(&w->arena, query_get_text(q, 4)),
-            .spawn_id = arena_str(&w->arena, query_get_text(q, 6)),
-            .status = arena_str(&w->arena, query_get_text(q, 7)),
-            .reason = arena_str(&w->arena, query_get_text(q, 8)),
-            .deadline_ms = query_get_int(q, 10),
-        };
+        ret[(*ret_count)++] = from_row(w, q);
+    }
+    return r;
+}
+
+int commands_begin_on(struct work *w, struct str machine, struct err *err)
+{
+    enum { PAGE_ROWS = 64 };
+    struct command page[PAGE_ROWS];
+    int64_t after = 0;
+    size_t n = PAGE_ROWS;
+    int r = 0;
+    while (r == 0 && n == PAGE_ROWS) {
+        r = list_open(w, machine, after, true, PAGE_ROWS, page, &n, err);
+        for (size_t i = 0; r == 0 && i < n; i++) {
+            after = page[i].command;
+            page[i].sends = 0;
+            r = begin(w, &page[i], err);
+        }
     }
     return r;
 }
@@ -301,12 +414,12 @@ int commands_deliver(struct work *w, struct str machine, bool again, size_t limi
                      struct command **ret, size_t *ret_count, struct err *err)
 {
     struct command *list = arena_alloc(&w->arena, (limit + 1) * sizeof *list);
-    int r = list_open(w, machine, again, limit, list, ret_count, err);
+    int r = list_open(w, machine, 0, again, limit, list, ret_count, err);
     for (size_t i = 0; r == 0 && i < *ret_count; i++) {
         if (str_is(list[i].status, "booting")) /* it has said that it has it */
             continue;
         r = mark_delivered(w, list[i].command, machine, err);
-        if (r == 0 && !str_is(list[i].type, "stop-agent"))
+        if (r == 0 && !command_is_stop(&list[i]))
             r = deliver_start(w, &list[i], machine, err);
     }
     *ret = list;
@@ -322,10 +435,10 @@ void command_write_delivered(struct work *w, const struct command *c, struct jso
     json_string(out, "role", c->role);
     json_string(out, "kind", c->kind);
     json_string(out, "spawnId", c->spawn_id);
-    json_time(out, "deadline", c->deadline_ms);
+    json_time(out, "deadline", deadline_ms(w, c));
     json_string(out, "reason", c->reason);
     json_stringz(out, "status", str_is(c->status, "pending") ? "delivered" : c->status.p);
-    json_int(out, "ttlMs", MAX(c->deadline_ms - w->now_ms, INT64_C(0)));
+    json_int(out, "ttlMs", MAX(deadline_ms(w, c) - w->now_ms, INT64_C(0)));
     if (c->token[0])
         json_stringz(out, "token", c->token);
     json_end(out);

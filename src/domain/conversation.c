@@ -316,7 +316,7 @@ int conversation_add_agent(struct work *w, int64_t conversation, struct str role
     return r < 0 ? r : agent_get(w, conversation, role, ret, err);
 }
 
-int conversation_remove_agent(struct work *w, struct agent *a, struct err *err)
+int conversation_remove_agent(struct work *w, struct agent *a, bool force, struct err *err)
 {
     int r = tasks_cancel_of(w, a, STOP_AGENT_REMOVED, err);
     if (r == 0)
@@ -327,7 +327,10 @@ int conversation_remove_agent(struct work *w, struct agent *a, struct err *err)
     a->desired = DESIRED_STOPPED;
     a->is_listening = false;
     a->is_removed = true;
-    return agent_stop(w, a, "agent_removed", err);
+    r = agent_stop(w, a, "agent_removed", err);
+    if (r < 0 || !agent_is_beyond_reach(w, a, force))
+        return r;
+    return agent_give_up_process(w, a, "agent_removed", err);
 }
 
 /* ---- block, resume ---- */

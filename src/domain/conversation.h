@@ -55,7 +55,8 @@ int conversation_end(struct work *w, int64_t conversation, const struct conversa
 struct agent;
 int conversation_add_agent(struct work *w, int64_t conversation, struct str role,
                            struct agent **ret, struct err *err);
-int conversation_remove_agent(struct work *w, struct agent *a, struct err *err);
+/* With `force` its process is given up if its machine is offline (start.h). */
+int conversation_remove_agent(struct work *w, struct agent *a, bool force, struct err *err);
 /*
  * Its budget is used up (session.wall_clock): no writes until it is resumed. The event carries a
  * name made of the window's number, so that whoever else finds it due, after a crash or on another

@@ -65,6 +65,11 @@ int64_t gaps_within_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms)
     return sum;
 }
 
+int64_t gaps_watched_ms(const struct gaps *g, int64_t from_ms, int64_t to_ms)
+{
+    return to_ms - from_ms - gaps_within_ms(g, from_ms, to_ms);
+}
+
 int64_t gaps_after_block_ms(const struct gaps *g, int64_t since_ms, int64_t blocked_at_ms,
                             int64_t now_ms)
 {
@@ -72,7 +77,7 @@ int64_t gaps_after_block_ms(const struct gaps *g, int64_t since_ms, int64_t bloc
         return 0;
     if (since_ms >= blocked_at_ms)
         return now_ms;
-    int64_t ran_ms = blocked_at_ms - since_ms - gaps_within_ms(g, since_ms, blocked_at_ms);
+    int64_t ran_ms = gaps_watched_ms(g, since_ms, blocked_at_ms);
     return gaps_back_ms(g, now_ms, ran_ms);
 }
 

@@ -45,7 +45,7 @@ int idempotency_prune(struct work *w, bool *ret_more, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_KEY_PRUNE);
     int64_t deleted = 0;
-    query_int(q, 1, w->now_ms - KEEP_MS);
+    query_int(q, 1, all_time_until_ms(ALL_TIME_KEY, w->now_ms, -KEEP_MS));
     query_int(q, 2, PRUNE_PAGE);
     int r = query_run(q, &deleted, err);
     if (r == 0)

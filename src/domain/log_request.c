@@ -37,7 +37,7 @@ static size_t drop_forgotten(struct work *w)
     struct log_request *next;
     for (struct log_request *l = w->log_requests; l; l = next) {
         next = l->next;
-        if (w->now_ms - l->asked_ms > FORGOTTEN_MS)
+        if (gaps_watched_ms(&w->gaps, l->asked_ms, w->now_ms) > FORGOTTEN_MS)
             log_request_end(w, l);
         else
             left++;
@@ -112,8 +112,8 @@ size_t log_requests_send(struct work *w, const char *machine, struct json_out *o
     return n;
 }
 
-int log_request_answer(struct work *w, int64_t request, const char *machine, struct str text,
-                       bool is_truncated, struct str next_position, struct err *err)
+int log_request_answer(struct work *w, int64_t request, const char *machine,
+                       const struct log_answer *answer, struct err *err)
 {
     struct log_request *l = log_request_find(w, request);
     if (!l || strcmp(l->machine, machine) != 0) {
@@ -123,10 +123,11 @@ int log_request_answer(struct work *w, int64_t request, const char *machine, str
     }
     if (l->text)
         return 0; /* a repeat */
-    l->text = mem_strndup(text.p ? text.p : "", text.n);
-    l->text_bytes = text.n;
-    l->is_truncated = is_truncated;
-    snprintf(l->next_position, sizeof l->next_position, "%.*s", STR_ARG(next_position));
+    l->text = mem_strndup(answer->text.p ? answer->text.p : "", answer->text.n);
+    l->text_bytes = answer->text.n;
+    l->is_truncated = answer->is_truncated;
+    l->lines_before = answer->lines_before;
+    snprintf(l->next_position, sizeof l->next_position, "%.*s", STR_ARG(answer->next_position));
     work_touch(w, log_request_key(request));
     return 0;
 }

@@ -31,6 +31,7 @@ struct log_request {
     char *text; /* the answer; NULL: none yet */
     size_t text_bytes;
     bool is_truncated;
+    int64_t lines_before;
     char next_position[LOG_POSITION_BYTES_MAX + 1];
     struct log_request *next;
 };
@@ -47,8 +48,13 @@ void log_request_end(struct work *w, struct log_request *l);
 /* Those that are to be sent to a machine, as items of an array of commands. How many. */
 size_t log_requests_send(struct work *w, const char *machine, struct json_out *out);
 /* What it has printed. ERR_NOT_FOUND if nobody waits for it any more, or asked another machine. */
-int log_request_answer(struct work *w, int64_t request, const char *machine, struct str text,
-                       bool is_truncated, struct str next_position, struct err *err);
+struct log_answer {
+    struct str text, next_position;
+    bool is_truncated;
+    int64_t lines_before; /* -1: not told */
+};
+int log_request_answer(struct work *w, int64_t request, const char *machine,
+                       const struct log_answer *answer, struct err *err);
 
 /* For work.c. */
 void log_requests_drop(struct work *w);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/names.h"
@@ -13,6 +14,7 @@
 #include "domain/append.h"
 #include "domain/command.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "domain/work.h"
 
 enum { KINDS_BYTES_MAX = 64 << 10 };
@@ -27,12 +29,28 @@ int64_t machine_key_of(struct str name)
     return agent_key_of(-1, name); /* no conversation has this number */
 }
 
-struct machine *machine_find(const struct work *w, struct str name)
+static struct machine *find_any(const struct work *w, struct str name)
 {
     for (struct machine *m = w->machines; m; m = m->next)
         if (str_is(name, m->name))
             return m;
     return NULL;
+}
+
+struct machine *machine_find(const struct work *w, struct str name)
+{
+    struct machine *m = find_any(w, name);
+    return m && !m->is_forgotten ? m : NULL;
+}
+
+int machine_get(const struct work *w, struct str name, struct machine **ret, struct err *err)
+{
+    *ret = machine_find(w, name);
+    if (*ret)
+        return 0;
+    err_set(err, ERR_NOT_FOUND, "machine %.*s has not registered", STR_ARG(name));
+    err_str(err, "what", STR("machine"));
+    return err_str(err, "id", name);
 }
 
 const struct machine_kind *machine_kind_find(const struct machine *m, const char *kind)
@@ -50,24 +68,80 @@ struct machine_kind machine_kind_of(const struct work *w, const struct agent *a)
     return kind ? *kind : (struct machine_kind){.stop_grace_ms = 5000};
 }
 
-bool machine_choose(const struct work *w, const struct agent *a, struct machine **ret)
+bool machine_is_online(const struct work *w, struct str name)
 {
-    bool is_offered = false;
+    const struct machine *m = machine_find(w, name);
+    return m && m->is_online;
+}
+
+bool machine_is_lost(const struct work *w, struct str name)
+{
+    const struct machine *m = machine_find(w, name);
+    return !m || (!m->is_online && m->is_fenced);
+}
+
+/* ---- choosing ---- */
+
+static int count_processes(struct work *w, const struct machine *m, int64_t *ret, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_AGENT_COUNT_ON_MACHINE);
+    query_text(q, 1, str_of(m->name));
+    int r = query_one(q, err);
+    if (r < 0)
+        return r;
+    *ret = query_get_int(q, 0);
+    query_end(q);
+    return 0;
+}
+
+/* Of those that are online and offer it, the one with the fewest processes; of equals the one that
+ * registered first. *ret NULL: there is none. */
+static int find_least_loaded(struct work *w, const char *kind, struct machine **ret,
+                             bool *ret_is_offered, struct err *err)
+{
+    int64_t least = INT64_MAX, load = 0;
     *ret = NULL;
-    if (a->machine[0]) {
-        *ret = machine_find(w, str_of(a->machine));
-        return *ret && (*ret)->is_online; /* one that never came may still come */
-    }
+    *ret_is_offered = false;
     for (struct machine *m = w->machines; m; m = m->next) {
-        if (!machine_kind_find(m, a->kind))
+        if (!machine_kind_find(m, kind))
             continue;
-        is_offered = true;
-        if (m->is_online) {
+        *ret_is_offered = true;
+        int r = m->is_online ? count_processes(w, m, &load, err) : 0;
+        if (r < 0)
+            return r;
+        if (m->is_online && load < least) {
+            least = load;
             *ret = m;
-            return true;
         }
     }
-    return !is_offered;
+    return 0;
+}
+
+int machine_choose(struct work *w, const struct agent *a, bool may_live, enum placement *ret,
+                   struct machine **ret_machine, struct err *err)
+{
+    struct machine *pinned = a->pinned[0] ? machine_find(w, str_of(a->pinned)) : NULL,
+                   *last = a->machine[0] ? machine_find(w, str_of(a->machine)) : NULL;
+    bool is_offered;
+    if (planted(AGENT_BOUND_FOR_EVER) && last)
+        pinned = last;
+    if (a->pinned[0] || pinned) {
+        *ret = pinned && pinned->is_online ? PLACE_ON_MACHINE : PLACE_LATER;
+        *ret_machine = pinned;
+        return 0;
+    }
+    if (last && last->is_online && (may_live || machine_kind_find(last, a->kind))) {
+        *ret = PLACE_ON_MACHINE;
+        *ret_machine = last;
+        return 0;
+    }
+    if (may_live && !machine_is_lost(w, str_of(a->machine))) {
+        *ret = PLACE_LATER;
+        return 0;
+    }
+    int r = find_least_loaded(w, a->kind, ret_machine, &is_offered, err);
+    *ret = *ret_machine ? PLACE_ON_MACHINE : is_offered ? PLACE_LATER : PLACE_ON_WHOEVER_COMES;
+    return r;
 }
 
 /* ---- reading and writing ---- */
@@ -123,6 +197,8 @@ static int store_machine(struct work *w, const struct machine *m, struct err *er
     query_text(q, 5, buf_str(&kinds));
     query_int(q, 6, m->is_online);
     query_int(q, 7, m->registered_ms);
+    query_int(q, 8, m->offline_ms);
+    query_int(q, 9, m->is_fenced);
     work_mark_written(w);
     return query_run(q, NULL, err);
 }
@@ -141,21 +217,29 @@ int64_t machine_lease_until_ms(const struct work *w, const struct machine *m)
            1;
 }
 
-static void beat(struct work *w, struct machine *m)
+/* The ladder looks at it when it is due. */
+static void watch(struct work *w, struct machine *m)
 {
-    edit(w, m);
-    m->beat_ms = w->now_ms;
-    int64_t due_ms = machine_lease_until_ms(w, m) + 1;
+    int64_t due_ms = machine_due_ms(w, m);
     if (due_ms >= m->look_ms)
         return;
     m->look_ms = due_ms;
     leases_add(&w->leases, LEASE_MACHINE, machine_key_of(str_of(m->name)), due_ms);
 }
 
+static void beat(struct work *w, struct machine *m)
+{
+    edit(w, m);
+    m->beat_ms = w->now_ms;
+    watch(w, m);
+}
+
 static int append_status(struct work *w, const struct machine *m, const char *kind, struct err *err)
 {
-    struct str data = arena_printf(&w->arena, "{\"machine\":\"%s\",\"ttlMs\":%lld}", m->name,
-                                   (long long)option_get(w->options, machine, ttl_seconds) * 1000);
+    struct str data =
+        arena_printf(&w->arena, "{\"machine\":\"%s\",\"ttlMs\":%lld,\"fenceMs\":%lld}", m->name,
+                     (long long)option_get(w->options, machine, ttl_seconds) * 1000,
+                     (long long)option_get(w->options, machine, fence_seconds) * 1000);
     struct event e;
     return append_system(w, 0, "system-watchdog", kind, data, NULL, &e, err);
 }
@@ -206,10 +290,23 @@ static void note_former(struct machine *m, const char *next)
     memcpy(m->former[0], m->instance, sizeof m->former[0]);
 }
 
+static int come_online(struct work *w, struct machine *m, const char *event, struct err *err)
+{
+    bool was_away = !m->is_online;
+    m->is_online = true;
+    m->is_fenced = false;
+    m->offline_ms = 0;
+    beat(w, m);
+    int r = store_machine(w, m, err);
+    if (r == 0 && was_away)
+        r = commands_begin_on(w, str_of(m->name), err);
+    return r < 0 ? r : append_status(w, m, event, err);
+}
+
 int machine_register(struct work *w, const struct machine *as_told, struct machine **ret,
                      struct err *err)
 {
-    struct machine *m = machine_find(w, str_of(as_told->name));
+    struct machine *m = find_any(w, str_of(as_told->name));
     if (m && is_former(m, as_told->instance))
         return refuse_older(m, err);
     if (!m) {
@@ -224,25 +321,20 @@ int machine_register(struct work *w, const struct machine *as_told, struct machi
         m->kind_count = as_told->kind_count;
         m->list = as_told->list;
     }
-    m->is_online = true;
-    m->is_unreconciled = false;
     m->registered_ms = w->now_ms;
-    beat(w, m);
+    m->is_unreconciled = m->is_forgotten = false;
     work_touch(w, machine_key_of(str_of(m->name))); /* an older instance is told */
     *ret = m;
-    int r = store_machine(w, m, err);
-    return r < 0 ? r : append_status(w, m, "machine.registered", err);
+    return come_online(w, m, "machine.registered", err);
 }
 
 int machine_beat(struct work *w, struct str name, struct str instance, bool is_alive,
                  struct machine **ret, struct err *err)
 {
-    struct machine *m = machine_find(w, name);
-    if (!m) {
-        err_set(err, ERR_NOT_FOUND, "machine %.*s has not registered", STR_ARG(name));
-        err_str(err, "what", STR("machine"));
-        return err_str(err, "id", name);
-    }
+    struct machine *m;
+    int r = machine_get(w, name, &m, err);
+    if (r < 0)
+        return r;
     if (!str_is(instance, m->instance) && !planted(OLD_INSTANCE_ACCEPTED))
         return refuse_older(m, err);
     *ret = m;
@@ -251,9 +343,8 @@ int machine_beat(struct work *w, struct str name, struct str instance, bool is_a
     beat(w, m);
     if (m->is_online)
         return 0;
-    m->is_online = m->is_unreconciled = true; /* L28 */
-    int r = store_machine(w, m, err);
-    return r < 0 ? r : append_status(w, m, "machine.online", err);
+    m->is_unreconciled = true; /* L28 */
+    return come_online(w, m, "machine.online", err);
 }
 
 bool machine_is_overtaken(const struct machine *m, struct str instance, int64_t list)
@@ -279,35 +370,84 @@ int64_t machine_due_ms(const struct work *w, const struct machine *m)
 {
     if (m->is_online)
         return machine_lease_until_ms(w, m) + 1;
-    return m->fence_ms ? m->fence_ms : NEVER_MS;
+    return m->is_fenced ? NEVER_MS : machine_fence_due_ms(w, m);
 }
 
-static void wait_for_fence(struct work *w, struct machine *m)
+int64_t machine_fence_due_ms(const struct work *w, const struct machine *m)
 {
-    m->fence_ms = w->now_ms + option_get(w->options, machine, fence_seconds) * 1000;
-    m->look_ms = m->fence_ms;
-    leases_add(&w->leases, LEASE_MACHINE, machine_key_of(str_of(m->name)), m->look_ms);
+    int64_t limit_ms = option_get(w->options, machine, fence_seconds) * 1000;
+    if (planted(DEADLINE_IGNORES_GAPS))
+        return all_time_until_ms(ALL_TIME_ROW_RETRY, m->offline_ms, limit_ms) + 1;
+    return gaps_due_ms(&w->gaps, m->offline_ms, limit_ms);
 }
 
 static int go_offline(struct work *w, struct machine *m, struct err *err)
 {
     m->is_online = false;
-    wait_for_fence(w, m);
+    m->offline_ms = w->now_ms;
+    watch(w, m);
     int r = store_machine(w, m, err);
     if (r == 0)
         r = append_status(w, m, "machine.offline", err);
     if (r == 0)
         r = processes_unknown(w, m, err);
-    return r < 0 ? r : commands_expire_on(w, str_of(m->name), err);
+    if (r == 0)
+        r = commands_expire_on(w, str_of(m->name), "machine_offline", err);
+    return r < 0 ? r : wishes_go_elsewhere(w, m, err);
+}
+
+static int be_lost(struct work *w, struct machine *m, struct err *err)
+{
+    m->is_fenced = true;
+    int r = store_machine(w, m, err);
+    if (r == 0)
+        r = append_status(w, m, "machine.fenced", err);
+    return r < 0 ? r : processes_fence(w, m, err);
 }
 
 int machine_move(struct work *w, struct machine *m, struct err *err)
 {
     edit(w, m);
+    return m->is_online ? go_offline(w, m, err) : be_lost(w, m, err);
+}
+
+static int refuse_to_forget(struct work *w, const struct machine *m, struct err *err)
+{
+    char lost[CLOCK_ISO_BYTES];
+    clock_iso(machine_fence_due_ms(w, m), lost);
     if (m->is_online)
-        return go_offline(w, m, err);
-    m->fence_ms = 0;
-    return processes_fence(w, m, err);
+        err_set(err, ERR_INVALID_TRANSITION,
+                "machine %s is online: end it first (`reeve down` on its host)", m->name);
+    else
+        err_set(err, ERR_INVALID_TRANSITION,
+                "machine %s may come back with its processes until %s: wait until then, or use "
+                "force if its host is gone",
+                m->name, lost);
+    err_str(err, "from", str_of(m->is_online ? "online" : "offline"));
+    err_str(err, "trigger", STR("machine.forget"));
+    return err_json(err, "allowed", m->is_online ? STR("[]") : STR("[\"force\"]"));
+}
+
+int machine_forget(struct work *w, struct machine *m, bool force, struct err *err)
+{
+    if (m->is_online || (!m->is_fenced && !force))
+        return refuse_to_forget(w, m, err);
+    edit(w, m);
+    int r = m->is_fenced ? 0 : be_lost(w, m, err);
+    if (r == 0)
+        r = commands_expire_on(w, str_of(m->name), "machine_forgotten", err);
+    if (r == 0)
+        r = processes_give_up(w, m, err);
+    if (r == 0)
+        r = append_status(w, m, "machine.forgotten", err);
+    if (r < 0)
+        return r;
+    m->is_forgotten = true;
+    m->kind_count = 0;
+    struct query *q = store_query(w->store, SQL_MACHINE_DELETE);
+    query_text(q, 1, str_of(m->name));
+    work_mark_written(w);
+    return query_run(q, NULL, err);
 }
 
 void machine_write(struct work *w, const struct machine *m, struct json_out *out)
@@ -322,6 +462,10 @@ void machine_write(struct work *w, const struct machine *m, struct json_out *out
         json_time(out, "leaseUntil", machine_lease_until_ms(w, m));
     else
         json_null(out, "leaseUntil");
+    if (!m->is_online) {
+        json_time(out, "offlineSince", m->offline_ms);
+        json_bool(out, "lost", m->is_fenced);
+    }
     json_time(out, "registeredAt", m->registered_ms);
     write_kinds(m, out, "kinds");
     json_end(out);
@@ -332,7 +476,9 @@ void machine_write(struct work *w, const struct machine *m, struct json_out *out
 static int from_row(struct work *w, struct query *q, struct err *err)
 {
     struct machine told = {.is_online = query_get_int(q, 5) != 0,
-                           .registered_ms = query_get_int(q, 6)};
+                           .registered_ms = query_get_int(q, 6),
+                           .offline_ms = query_get_int(q, 7),
+                           .is_fenced = query_get_int(q, 8) != 0};
     const struct json *kinds;
     snprintf(told.name, sizeof told.name, "%.*s", STR_ARG(query_get_text(q, 0)));
     snprintf(told.instance, sizeof told.instance, "%.*s", STR_ARG(query_get_text(q, 1)));
@@ -347,7 +493,7 @@ static int from_row(struct work *w, struct query *q, struct err *err)
     if (m->is_online)
         beat(w, m); /* nobody could beat while we were away (P16) */
     else
-        wait_for_fence(w, m);
+        watch(w, m);
     return 0;
 }
 

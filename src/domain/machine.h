@@ -4,8 +4,10 @@
  * A machine registers under its name with an instance of its own, polls for commands, and reports
  * what happened to processes (process.h). Each poll is its heartbeat; without one for
  * machine.ttl_seconds of watched time it is offline. Offline is not dead: what is known of its
- * processes becomes *unknown*, and nobody acts on it until it is back (P21). A newer instance of
- * the same name supersedes an older one.
+ * processes becomes *unknown*, and nobody acts on it until it is back (P21). After
+ * machine.fence_seconds more it is *lost*: its work is given to others under a new epoch, and an
+ * agent that nobody pinned to it is started on another machine. If a lost machine returns, what was
+ * replaced meanwhile is stopped there. A newer instance of the same name supersedes an older one.
  *
  * What a machine may run it says itself, by kind; the server only ever names a kind.
  *
@@ -43,9 +45,11 @@ struct machine {
     size_t kind_count;
     bool is_online;
     int64_t registered_ms;
+    int64_t offline_ms; /* since when; 0: it is online */
+    bool is_fenced;     /* offline for so long that it is lost */
     /* in memory only */
-    int64_t beat_ms, look_ms; /* its lease: lease.h */
-    int64_t fence_ms;         /* offline: when its work is given to others; 0: it was */
+    bool is_forgotten;        /* machine.forget: as if it had never registered */
+    int64_t beat_ms, look_ms; /* its lease, or its fence: lease.h */
     bool is_unreconciled;     /* back, and has not yet said what it has */
     int64_t list;             /* number of the newest list of what it has; 0: it does not count */
     char former[MACHINE_FORMER_MAX][MACHINE_TEXT_BYTES_MAX + 1]; /* instances, the latest first */
@@ -55,14 +59,32 @@ struct machine {
 };
 
 int64_t machine_key_of(struct str name);
-/* NULL if it never registered. */
+/* NULL if it never registered, or was forgotten since. */
 struct machine *machine_find(const struct work *w, struct str name);
+/* ERR_NOT_FOUND */
+int machine_get(const struct work *w, struct str name, struct machine **ret, struct err *err);
 const struct machine_kind *machine_kind_find(const struct machine *m, const char *kind);
 /* What its kind says; defaults if nobody offers it. */
 struct machine_kind machine_kind_of(const struct work *w, const struct agent *a);
-/* Who runs it: the machine it is bound to, or the first online one that offers its kind. *ret NULL:
- * nobody ever offered it. False: somebody does, and is offline. */
-bool machine_choose(const struct work *w, const struct agent *a, struct machine **ret);
+/*
+ * Where the next process of an agent is started.
+ *
+ *     it is pinned                        its machine; while that is offline, later
+ *     it ran somewhere, which is online   there again: what it left on that host is there
+ *     a process of it may live on a       later: the machine may come back (P21); once it is lost,
+ *     machine that is offline             on another
+ *     otherwise                           of the machines that are online and offer its kind the
+ *                                         one with the fewest processes
+ *
+ * If no machine ever offered its kind, the start waits for the first that does.
+ */
+enum placement { PLACE_ON_MACHINE, PLACE_ON_WHOEVER_COMES, PLACE_LATER };
+/* *ret_machine is set for PLACE_ON_MACHINE. may_live: a process of it may live on a->machine. */
+int machine_choose(struct work *w, const struct agent *a, bool may_live, enum placement *ret,
+                   struct machine **ret_machine, struct err *err);
+/* Offline beyond the fence, or forgotten: nobody waits for what it may still run. */
+bool machine_is_lost(const struct work *w, struct str name);
+bool machine_is_online(const struct work *w, struct str name);
 
 /* machine.register: makes or takes over the row; online from now on. ERR_SUPERSEDED if a newer
  * instance has done so: what an older one said was held up on the way. */
@@ -80,9 +102,13 @@ void machine_is_reconciled(struct work *w, struct machine *m);
 int64_t machine_lease_until_ms(const struct work *w, const struct machine *m);
 /* When the ladder's machine.offline has something to do; NEVER_MS: not at all. */
 int64_t machine_due_ms(const struct work *w, const struct machine *m);
-/* The lease is over: offline. Or it has been for machine.fence_seconds: what is held for it is not
- * any more. */
+/* The lease is over: offline. Or it has been for machine.fence_seconds: lost. */
 int machine_move(struct work *w, struct machine *m, struct err *err);
+/* When it is lost, if it stays away; it is offline, and not yet lost. */
+int64_t machine_fence_due_ms(const struct work *w, const struct machine *m);
+/* machine.forget: it is lost at once, and no longer known. ERR_INVALID_TRANSITION while it is
+ * online, and without `force` before it is lost. */
+int machine_forget(struct work *w, struct machine *m, bool force, struct err *err);
 
 /* `kinds` of machine.register, checked before. */
 void machine_kinds_from_json(struct machine *m, const struct json *list);

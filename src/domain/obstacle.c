@@ -3,13 +3,14 @@
 
 #include "domain/command.h"
 #include "domain/machine.h"
+#include "domain/start.h"
 #include "domain/work.h"
 
-enum obstacle agent_obstacle(const struct agent *a, int64_t at_ms)
+enum obstacle agent_obstacle(const struct work *w, const struct agent *a, int64_t at_ms)
 {
     if (!a->kind[0])
         return OBSTACLE_UNMANAGED;
-    if (a->process == PROCESS_RUNNING || a->process == PROCESS_UNKNOWN)
+    if (agent_is_up(w, a))
         return OBSTACLE_UP;
     if (a->breaker_is_open)
         return OBSTACLE_BREAKER;
@@ -20,30 +21,31 @@ enum obstacle agent_obstacle(const struct agent *a, int64_t at_ms)
 static int find_in_the_way(struct work *w, const struct agent *a, enum obstacle *ret,
                            struct err *err)
 {
+    static const enum obstacle of_placement[] = {[PLACE_ON_MACHINE] = OBSTACLE_NONE,
+                                                 [PLACE_ON_WHOEVER_COMES] = OBSTACLE_KIND,
+                                                 [PLACE_LATER] = OBSTACLE_MACHINE};
     struct starts starts;
     struct machine *m;
+    enum placement placement;
     int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
-    if (r < 0)
-        return r;
-    if (starts.open)
-        *ret = OBSTACLE_ORDERED;
-    else if (!machine_choose(w, a, &m))
-        *ret = OBSTACLE_MACHINE;
-    else
-        *ret = m ? OBSTACLE_NONE : OBSTACLE_KIND;
-    return 0;
+    if (r == 0)
+        r = machine_choose(w, a, starts.spawn_id[0] != '\0', &placement, &m, err);
+    if (r == 0)
+        *ret = starts.open ? OBSTACLE_ORDERED : of_placement[placement];
+    return r;
 }
 
 int agent_find_obstacle(struct work *w, const struct agent *a, bool replaces, int64_t at_ms,
                         enum obstacle *ret, struct err *err)
 {
-    bool is_replaced = replaces && a->kind[0] && a->process == PROCESS_RUNNING;
-    *ret = is_replaced ? OBSTACLE_NONE : agent_obstacle(a, at_ms);
-    if (*ret != OBSTACLE_NONE)
-        return 0;
-    if (!is_replaced && agent_is_attended(w, a)) {
+    bool is_replaced = replaces && a->kind[0] && a->process == PROCESS_RUNNING, has_somebody;
+    *ret = is_replaced ? OBSTACLE_NONE : agent_obstacle(w, a, at_ms);
+    if (*ret != OBSTACLE_NONE || is_replaced)
+        return *ret == OBSTACLE_NONE ? find_in_the_way(w, a, ret, err) : 0;
+    int r = agent_has_somebody(w, a, &has_somebody, err);
+    if (r < 0 || has_somebody) {
         *ret = OBSTACLE_ATTENDED;
-        return 0;
+        return r;
     }
     return find_in_the_way(w, a, ret, err);
 }

@@ -1,9 +1,8 @@
 /*
  * obstacle.h: what stands in the way of a start.
  *
- * The conditions are those of agent_bring_up() and agent_replace() (start.c), asked in the same
- * order, for `why` (watch/cause.h), which tells them. Whether anybody wants the agent up is another
- * question: agent_is_wanted().
+ * start.c acts on it, and `why` (watch/cause.h) tells it. Whether anybody wants the agent up is
+ * another question: agent_is_wanted().
  */
 #pragma once
 
@@ -24,11 +23,11 @@ enum obstacle {
     OBSTACLE_ORDERED,   /* a start is open */
     OBSTACLE_KIND,      /* no machine offers its kind */
     OBSTACLE_MACHINE,   /* the machine that it needs is not there */
-    OBSTACLE_ATTENDED   /* somebody listens, and can have its work */
+    OBSTACLE_ATTENDED   /* somebody listens and can have its work, or has it */
 };
 
 /* By the agent's own row, at this time: up to OBSTACLE_WAIT. */
-enum obstacle agent_obstacle(const struct agent *a, int64_t at_ms);
+enum obstacle agent_obstacle(const struct work *w, const struct agent *a, int64_t at_ms);
 /* By everything there is: would a rule that brings it up, or with `replaces` puts another process
  * in the place of one that runs, order a start that a machine takes? */
 int agent_find_obstacle(struct work *w, const struct agent *a, bool replaces, int64_t at_ms,

@@ -9,7 +9,15 @@ enum { OFFER_BYTES_MAX = 16384, OFFERS_MAX = 8 };
 
 static bool is_meant(const struct machine *m, struct str machine)
 {
-    return machine.n == 0 || str_is(machine, m->name);
+    return !m->is_forgotten && (machine.n == 0 || str_is(machine, m->name));
+}
+
+bool offer_has_machines(const struct work *w)
+{
+    for (const struct machine *m = w->machines; m; m = m->next)
+        if (!m->is_forgotten)
+            return true;
+    return false;
 }
 
 bool offer_may_come(const struct work *w, struct str kind, struct str machine)
@@ -31,7 +39,7 @@ struct str offer_machines(struct work *w, const char *kind)
     _cleanup_buf_ struct buf out = BUF_INIT(OFFER_BYTES_MAX);
     size_t told = 0;
     for (const struct machine *m = w->machines; m; m = m->next)
-        if (machine_kind_find(m, kind) && ++told <= OFFERS_MAX)
+        if (!m->is_forgotten && machine_kind_find(m, kind) && ++told <= OFFERS_MAX)
             buf_addf(&out, "%s%s", out.len ? ", " : "", m->name);
     if (told > OFFERS_MAX)
         buf_addf(&out, " and %zu more", told - OFFERS_MAX);

@@ -9,6 +9,8 @@
 
 struct work;
 
+/* Is any machine known? */
+bool offer_has_machines(const struct work *w);
 /* Can the kind be run: on this machine, or with machine.n == 0 on any? True as long as no machine
  * that could is known, because one may come. */
 bool offer_may_come(const struct work *w, struct str kind, struct str machine);

@@ -94,7 +94,7 @@ static int note_progress(struct work *w, struct task *t, const struct json *prog
 }
 
 static int beat_task(struct work *w, const struct agent *a, const struct heartbeat *b,
-                     struct json_out *out, struct err *err)
+                     bool *ret_is_renewed, struct json_out *out, struct err *err)
 {
     struct task *t = NULL;
     int64_t task = b->task ? b->task : a->active_task;
@@ -111,6 +111,7 @@ static int beat_task(struct work *w, const struct agent *a, const struct heartbe
         return 0;
     }
     task_beat(w, t);
+    *ret_is_renewed = true;
     json_time(out, "activeUntil", task_active_until_ms(w, t));
     return note_progress(w, t, b->progress, err);
 }
@@ -130,6 +131,8 @@ int participant_heartbeat(struct work *w, const struct heartbeat *b, struct json
         return r;
     bool is_listener = listens(w, a, b->connection) && h->status != CONVERSATION_COMPLETED;
     bool is_superseded = agent_is_attended(w, a) && !str_is(b->connection, a->connection);
+    bool is_of_work = (b->epoch >= 0 || b->task) && h->status != CONVERSATION_COMPLETED;
+    bool is_work_renewed = false;
     if (is_listener)
         agent_beat(w, a);
     json_stringz(out, "status",
@@ -140,7 +143,12 @@ int participant_heartbeat(struct work *w, const struct heartbeat *b, struct json
         json_time(out, "readyUntil", agent_ready_until_ms(w, a));
     if (should_stop(h, a))
         json_stringz(out, "directive", "stop");
-    return b->epoch >= 0 && h->status != CONVERSATION_COMPLETED ? beat_task(w, a, b, out, err) : 0;
+    r = is_of_work ? beat_task(w, a, b, &is_work_renewed, out, err) : 0;
+    json_object(out, "renewed");
+    json_bool(out, "listener", is_listener);
+    json_bool(out, "work", is_work_renewed);
+    json_end(out);
+    return r;
 }
 
 /* ---- the end of a lease ---- */
@@ -166,7 +174,10 @@ int participant_leave(struct work *w, int64_t conversation, struct str role, str
     int r = find(w, conversation, role, &h, &a, err);
     if (r < 0 || !a->is_listening || !str_is(connection, a->connection))
         return r; /* of a superseded connection: no effect */
-    return participant_end(w, a, "left", err);
+    r = participant_end(w, a, "left", err);
+    if (r < 0 || a->active_task) /* it may be back for its work: task.unattended waits for it */
+        return r;
+    return agent_bring_up(w, a, "left", err); /* who left need not be its process */
 }
 
 int participant_expire(struct work *w, struct agent *a, struct err *err)

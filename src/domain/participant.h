@@ -36,7 +36,7 @@ struct heartbeat {
     int64_t epoch;               /* -1: none */
     const struct json *progress; /* NULL: none */
 };
-/* The members of its answer; what is wrong with it is no error. */
+/* The members of its answer, with what it has renewed; what is wrong with it is no error. */
 int participant_heartbeat(struct work *w, const struct heartbeat *b, struct json_out *out,
                           struct err *err);
 int participant_leave(struct work *w, int64_t conversation, struct str role, struct str connection,

@@ -15,6 +15,7 @@
 #include "domain/inbox.h"
 #include "domain/machine.h"
 #include "domain/participant.h"
+#include "domain/process_end.h"
 #include "domain/task.h"
 #include "domain/work.h"
 
@@ -158,10 +159,8 @@ int process_ready(struct work *w, const struct machine *m, struct str spawn_id, 
 
 /* ---- the end of a process ---- */
 
-/* A task that is held is held for another reason now, or for none: then it may be claimed. With
- * `spawn`, only if it is held for that process. */
-static int change_hold(struct work *w, const struct agent *a, enum task_held held, struct str spawn,
-                       struct err *err)
+int process_change_hold(struct work *w, const struct agent *a, enum task_held held,
+                        struct str spawn, struct err *err)
 {
     struct task *t;
     if (!a->active_task)
@@ -177,7 +176,8 @@ static int change_hold(struct work *w, const struct agent *a, enum task_held hel
 }
 
 /* The work it had in hand goes back, in the same transaction; its agent keeps it. */
-static int release_task(struct work *w, const struct agent *a, struct str spawn_id, struct err *err)
+static int release_task(struct work *w, const struct agent *a, struct str spawn_id,
+                        const char *evidence, struct err *err)
 {
     struct task *t;
     if (!a->active_task)
@@ -192,7 +192,7 @@ static int release_task(struct work *w, const struct agent *a, struct str spawn_
     struct task_move m =
         TASK_MOVE(is_acknowledged ? TRIGGER_RECOVER_ACKNOWLEDGED : TRIGGER_RECOVER);
     m.rule = rule_name(rule);
-    m.evidence = STR("\"evidence\":\"its process has ended\"");
+    m.evidence = arena_printf(&w->arena, "\"evidence\":\"%s\"", evidence);
     work_count_rule(w, rule);
     return task_move(w, t, &m, err);
 }
@@ -229,11 +229,11 @@ static int is_stop_asked_for(struct work *w, struct str spawn_id, bool *ret, str
     return MIN(r, 0);
 }
 
-static int expire_tokens(struct work *w, struct str spawn_id, int64_t at_ms, struct err *err)
+int process_end_tokens(struct work *w, struct str spawn_id, struct err *err)
 {
     struct query *q = store_query(w->store, SQL_TOKEN_EXPIRE_OF_SPAWN);
     query_text(q, 1, spawn_id);
-    query_int(q, 2, at_ms);
+    query_int(q, 2, all_time_until_ms(ALL_TIME_TOKEN, w->now_ms, TOKEN_AFTERLIFE_MS));
     w->tokens_changed = true;
     work_mark_written(w);
     return query_run(q, NULL, err);
@@ -265,8 +265,7 @@ static int close_row(struct work *w, struct str spawn_id, const struct exit_stat
         r = close_stops(w, spawn_id, err);
     if (r < 0)
         return r;
-    /* Until then it is told why: SUPERSEDED. */
-    return expire_tokens(w, spawn_id, w->now_ms + TOKEN_AFTERLIFE_MS, err);
+    return process_end_tokens(w, spawn_id, err);
 }
 
 /* Does its kind want it up again after such an end? Work does in any case. */
@@ -278,15 +277,15 @@ static bool wants_again(const struct work *w, const struct agent *a, const struc
            (policy == RESTART_ON_FAILURE && !is_clean);
 }
 
-/* What the process held, whether it is the current one or one that was replaced. */
-static int take_back(struct work *w, struct agent *a, struct str spawn_id, struct err *err)
+int process_take_back(struct work *w, struct agent *a, struct str spawn_id, const char *evidence,
+                      struct err *err)
 {
     int r = 0;
     if (a->is_listening && str_is(spawn_id, a->listener_spawn))
         r = participant_end(w, a, "process_ended", err);
     if (r == 0)
-        r = release_task(w, a, spawn_id, err);
-    return r < 0 ? r : change_hold(w, a, HELD_NOT, spawn_id, err); /* it is proven dead */
+        r = release_task(w, a, spawn_id, evidence, err);
+    return r < 0 ? r : process_change_hold(w, a, HELD_NOT, spawn_id, err);
 }
 
 /* One of an agent's processes, whether it is the current one or not. An open order is enough. */
@@ -307,6 +306,19 @@ static int note_still_there(struct work *w, struct agent *a, struct str spawn_id
     return agent_store(w, a, "superseded", err);
 }
 
+int process_find_open(struct work *w, const struct agent *a, struct str *ret_spawn,
+                      struct str *ret_machine, struct err *err)
+{
+    struct query *q = store_query(w->store, SQL_PROCESS_OPEN_OF);
+    query_int(q, 1, a->conversation);
+    query_text(q, 2, str_of(a->role));
+    int r = query_one(q, err);
+    *ret_spawn = r == STORE_ROW ? arena_str(&w->arena, query_get_text(q, 0)) : STR("");
+    *ret_machine = r == STORE_ROW ? arena_str(&w->arena, query_get_text(q, 1)) : STR("");
+    query_end(q);
+    return MIN(r, 0);
+}
+
 /* Its newest process is gone, or never was, and none will follow. If one is left that it was to
  * replace, its machine did not get so far as to end it: the order was lost on the way, or taken
  * back before it was heard (P15). */
@@ -316,15 +328,10 @@ static int stop_what_is_left(struct work *w, struct agent *a, struct err *err)
     int r = agent_is_wanted(w, a, &is_wanted, err);
     if (r < 0 || a->process != PROCESS_NONE || (is_wanted && !a->breaker_is_open))
         return r;
-    struct query *q = store_query(w->store, SQL_PROCESS_OPEN_OF);
-    query_int(q, 1, a->conversation);
-    query_text(q, 2, str_of(a->role));
-    r = query_one(q, err);
-    if (r <= 0)
+    struct str spawn_id, machine;
+    r = process_find_open(w, a, &spawn_id, &machine, err);
+    if (r < 0 || !spawn_id.n)
         return r;
-    struct str spawn_id = arena_str(&w->arena, query_get_text(q, 0)),
-               machine = arena_str(&w->arena, query_get_text(q, 1));
-    query_end(q);
     if (!a->spawn_id[0]) /* else that one may still begin */
         r = note_still_there(w, a, spawn_id, err);
     return r < 0 ? r : stop_spawn(w, a, machine, spawn_id.p, "superseded", err);
@@ -333,15 +340,17 @@ static int stop_what_is_left(struct work *w, struct agent *a, struct err *err)
 /* The agent's current process has ended: whether it comes back, and when. If the next one is on its
  * way already, that one is wanted, whatever this one's end says: it must be stopped one day (P15).
  */
-static int end_current(struct work *w, struct agent *a, bool is_expected,
-                       const struct exit_status *exit, struct err *err)
+static int decide_on_end(struct work *w, struct agent *a, bool is_expected,
+                         const struct exit_status *exit, struct err *err)
 {
-    bool comes_back = is_expected || wants_again(w, a, exit);
     struct starts starts;
+    bool may_run;
     int r = command_starts(w, a->conversation, str_of(a->role), &starts, err);
+    if (r == 0)
+        r = agent_may_run(w, a, &may_run, err);
     if (r < 0)
         return r;
-    agent_edit(w, a);
+    bool comes_back = is_expected || (may_run && wants_again(w, a, exit));
     a->process = starts.open ? PROCESS_STARTING : PROCESS_NONE;
     a->is_fenced = false;
     a->spawn_id[0] = '\0';
@@ -352,11 +361,20 @@ static int end_current(struct work *w, struct agent *a, bool is_expected,
         a->is_ensured = false;
         a->is_crashed = exit->is_unknown || exit->code != 0;
     }
+    return r < 0 || !comes_back ? r : agent_bring_up(w, a, "agent.exited", err);
+}
+
+/* One event tells what became of the agent, after all of it is decided. */
+static int end_current(struct work *w, struct agent *a, struct str spawn_id, bool is_expected,
+                       const struct exit_status *exit, struct err *err)
+{
+    agent_hush(w, a);
+    int r = process_take_back(w, a, spawn_id, "its process has ended", err);
     if (r == 0)
-        r = agent_store(w, a, is_expected ? "stopped" : "exited", err);
-    if (r == 0 && comes_back)
-        r = agent_bring_up(w, a, "agent.exited", err);
-    return r < 0 ? r : stop_what_is_left(w, a, err);
+        r = decide_on_end(w, a, is_expected, exit, err);
+    if (r == 0)
+        r = stop_what_is_left(w, a, err);
+    return r < 0 ? r : agent_tell(w, a, is_expected ? "stopped" : "exited", err);
 }
 
 int process_ended(struct work *w, const struct machine *m, struct str spawn_id,
@@ -381,9 +399,10 @@ int process_ended(struct work *w, const struct machine *m, struct str spawn_id,
         r = close_row(w, spawn_id, exit, err);
     if (r == 0)
         r = append_exited(w, s.agent, spawn_id, exit, is_expected, err);
-    if (r == 0)
-        r = take_back(w, s.agent, spawn_id, err);
-    return r < 0 || !s.is_current ? r : end_current(w, s.agent, is_expected, exit, err);
+    if (r < 0)
+        return r;
+    return s.is_current ? end_current(w, s.agent, spawn_id, is_expected, exit, err)
+                        : process_take_back(w, s.agent, spawn_id, "its process has ended", err);
 }
 
 int process_start_failed(struct work *w, const struct machine *m, struct str spawn_id,
@@ -397,57 +416,78 @@ int process_start_failed(struct work *w, const struct machine *m, struct str spa
     return r < 0 ? r : process_ended(w, m, spawn_id, &exit, err);
 }
 
-static int append_not_confirmed(struct work *w, const struct agent *a, int64_t command,
-                                struct str type, int64_t deadline_ms, struct err *err)
+/* ---- commands that nobody confirmed ---- */
+
+static int append_not_confirmed(struct work *w, const struct agent *a, const struct command *c,
+                                struct err *err)
 {
     char deadline[CLOCK_ISO_BYTES];
-    clock_iso(deadline_ms, deadline);
-    struct str saw = arena_printf(
-        &w->arena, "\"command\":%lld,\"type\":\"%.*s\",\"deadline\":\"%s\",\"limit\":%lld",
-        (long long)command, STR_ARG(type), deadline,
-        (long long)option_get(w->options, restart, command_deadline_seconds) * 1000);
+    clock_iso(command_due_ms(w, c) - 1, deadline);
+    struct str saw = arena_printf(&w->arena,
+                                  "\"command\":%lld,\"type\":\"%.*s\",\"machine\":\"%.*s\","
+                                  "\"deadline\":\"%s\",\"limit\":%lld,\"sends\":%lld",
+                                  (long long)c->command, STR_ARG(c->type), STR_ARG(c->machine),
+                                  deadline, (long long)command_limit_ms(w, c), (long long)c->sends);
     return agent_note_rule(w, a, RULE_COMMAND_EXPIRED, saw, err);
 }
 
-/* A start that nobody confirmed: a failure, and perhaps a process; the next one is a restart. A
- * stop is sent again until the process is seen to end. */
-int command_expire(struct work *w, int64_t command, struct err *err)
+/* Told once: reeve can do no more about this process, a person must. */
+static int append_unstoppable(struct work *w, const struct agent *a, const struct command *c,
+                              struct err *err)
 {
-    struct agent *a;
-    struct query *q = store_query(w->store, SQL_COMMAND_GET);
-    query_int(q, 1, command);
-    int r = query_one(q, err);
-    if (r <= 0)
-        return r;
-    struct str type = arena_str(&w->arena, query_get_text(q, 0));
-    bool is_stop = str_is(type, "stop-agent");
-    int64_t conversation = query_get_int(q, 1), deadline_ms = query_get_int(q, 5);
-    struct str role = arena_str(&w->arena, query_get_text(q, 2)),
-               spawn_id = arena_str(&w->arena, query_get_text(q, 3)),
-               machine = arena_str(&w->arena, query_get_text(q, 6));
-    query_end(q);
-    work_touch(w, machine_key_of(machine));
-    r = agent_find(w, conversation, role, &a, err);
-    if (r == 0)
-        r = append_not_confirmed(w, a, command, type, deadline_ms, err);
-    if (r == 0 && is_stop)
-        return command_send_again(w, command, err);
-    if (r == 0)
-        r = set_command(w, command, "expired", true, STR("not_confirmed"), err);
-    if (r == 0)
-        r = expire_tokens(w, spawn_id, w->now_ms + TOKEN_AFTERLIFE_MS, err);
+    int64_t pid;
+    int r = process_pid(w, c->spawn_id.p, &pid, err);
     if (r < 0)
         return r;
-    agent_edit(w, a);
+    struct str saw = arena_printf(
+        &w->arena,
+        "\"command\":%lld,\"spawnId\":\"%.*s\",\"machine\":\"%.*s\",\"pid\":%lld,\"sends\":%lld,"
+        "\"error\":\"machine %.*s has not confirmed that process %lld ended, after %lld orders to "
+        "stop it: look at the process on that machine\"",
+        (long long)c->command, STR_ARG(c->spawn_id), STR_ARG(c->machine), (long long)pid,
+        (long long)c->sends, STR_ARG(c->machine), (long long)pid, (long long)c->sends);
+    return agent_append(w, a, "system-watchdog", "agent.unstoppable", saw,
+                        rule_name(RULE_COMMAND_EXPIRED), err);
+}
+
+static int expire_stop(struct work *w, const struct agent *a, struct command *c, struct err *err)
+{
+    if (c->sends + 1 < STOP_SENDS_MAX)
+        return command_send_again(w, c, err);
+    int r = command_rest(w, c, err);
+    return r < 0 ? r : append_unstoppable(w, a, c, err);
+}
+
+/* A failure, and perhaps a process; the next start is a restart. */
+static int expire_start(struct work *w, struct agent *a, const struct command *c, struct err *err)
+{
+    int r = set_command(w, c->command, "expired", true, STR("not_confirmed"), err);
+    if (r == 0)
+        r = process_end_tokens(w, c->spawn_id, err);
+    if (r < 0)
+        return r;
+    agent_hush(w, a);
     a->process = PROCESS_NONE;
     r = agent_note_failure(w, a, err);
-    if (r == 0 && a->breaker_is_open && spawn_id.n) /* no next start will replace it */
-        r = stop_spawn(w, a, machine, spawn_id.p, "breaker_open", err);
-    if (r == 0)
-        r = agent_store(w, a, "command.expired", err);
+    if (r == 0 && a->breaker_is_open && c->spawn_id.n) /* no next start will replace it */
+        r = stop_spawn(w, a, c->machine, c->spawn_id.p, "breaker_open", err);
     if (r == 0)
         r = agent_bring_up(w, a, "command.expired", err);
-    return r < 0 ? r : stop_what_is_left(w, a, err);
+    if (r == 0)
+        r = stop_what_is_left(w, a, err);
+    return r < 0 ? r : agent_tell(w, a, "command.expired", err);
+}
+
+int command_expire(struct work *w, struct command *c, struct err *err)
+{
+    struct agent *a;
+    work_touch(w, machine_key_of(c->machine));
+    int r = agent_find(w, c->conversation, c->role, &a, err);
+    if (r == 0)
+        r = append_not_confirmed(w, a, c, err);
+    if (r < 0)
+        return r;
+    return command_is_stop(c) ? expire_stop(w, a, c, err) : expire_start(w, a, c, err);
 }
 
 /* ---- a machine comes, beats, goes ---- */
@@ -473,9 +513,8 @@ static struct spawns sorted(struct work *w, const struct str *list, size_t count
     return (struct spawns){copy, count};
 }
 
-/* Every agent that has a process on the machine, or one on its way. */
-static int each_on(struct work *w, const struct machine *m, agent_each_fn *fn, void *ctx,
-                   struct err *err)
+int processes_each_on(struct work *w, const struct machine *m, agent_each_fn *fn, void *ctx,
+                      struct err *err)
 {
     return agents_each(w, SQL_AGENT_LIST_ON_MACHINE, str_of(m->name), fn, ctx, err);
 }
@@ -485,7 +524,7 @@ static bool is_among(struct str spawn_id, const struct spawns *spawns)
     return bsearch(&spawn_id, spawns->list, spawns->count, sizeof spawn_id, by_text) != NULL;
 }
 
-static int is_held(struct work *w, const struct agent *a, bool *ret, struct err *err)
+int agent_work_is_held(struct work *w, const struct agent *a, bool *ret, struct err *err)
 {
     struct task *t;
     int r = a->active_task ? task_get(w, a->active_task, &t, err) : 0;
@@ -510,12 +549,12 @@ static int note_back(struct work *w, struct agent *a, struct err *err)
     if (r == 0)
         r = has_begun ? note_running(w, a, "machine_registered", err) : note_in_hand(w, a, err);
     if (r == 0)
-        r = is_held(w, a, &was_taken_back, err);
+        r = agent_work_is_held(w, a, &was_taken_back, err);
     was_taken_back |= a->is_fenced;
     a->is_fenced = false;
     if (r < 0 || !was_taken_back)
         return r;
-    r = change_hold(w, a, HELD_PROCESS, STR_NONE, err);
+    r = process_change_hold(w, a, HELD_PROCESS, STR_NONE, err);
     return r < 0 ? r : agent_replace(w, a, "task.orphaned", err);
 }
 
@@ -527,7 +566,8 @@ static int note_never_began(struct work *w, struct agent *a, struct err *err)
     if (r < 0 || starts.open) /* it is told again */
         return r;
     if (a->spawn_id[0]) /* it may have spoken; who has no process of ours keeps what is his */
-        r = take_back(w, a, arena_str(&w->arena, str_of(a->spawn_id)), err);
+        r = process_take_back(w, a, arena_str(&w->arena, str_of(a->spawn_id)),
+                              "its process never began", err);
     if (r < 0)
         return r;
     agent_edit(w, a);
@@ -619,7 +659,7 @@ int processes_reconcile(struct work *w, const struct machine *m, const struct st
     struct spawns spawns = sorted(w, has, count);
     int r = end_the_gone(w, m, &spawns, err);
     if (r == 0)
-        r = each_on(w, m, reconcile, &spawns, err);
+        r = processes_each_on(w, m, reconcile, &spawns, err);
     for (size_t i = 0; r == 0 && i < count; i++)
         r = stop_unwanted(w, m, has[i], err);
     return r;
@@ -645,7 +685,7 @@ int processes_alive(struct work *w, const struct machine *m, const struct str *a
                     struct err *err)
 {
     struct spawns spawns = sorted(w, alive, count);
-    return count ? each_on(w, m, note_alive, &spawns, err) : 0;
+    return count ? processes_each_on(w, m, note_alive, &spawns, err) : 0;
 }
 
 static int note_unknown(struct work *w, struct agent *a, void *ctx, struct err *err)
@@ -655,31 +695,25 @@ static int note_unknown(struct work *w, struct agent *a, void *ctx, struct err *
         return 0;
     agent_edit(w, a);
     a->process = a->spawn_id[0] ? PROCESS_UNKNOWN : PROCESS_NONE; /* never taken: the wish stands */
-    int r = change_hold(w, a, HELD_MACHINE, STR_NONE, err);
+    int r = process_change_hold(w, a, HELD_MACHINE, STR_NONE, err);
     return r < 0 ? r : agent_store(w, a, "machine.offline", err);
 }
 
 int processes_unknown(struct work *w, const struct machine *m, struct err *err)
 {
-    return each_on(w, m, note_unknown, NULL, err);
+    return processes_each_on(w, m, note_unknown, NULL, err);
 }
 
-static int end_hold(struct work *w, struct agent *a, void *ctx, struct err *err)
-{
-    (void)ctx;
-    bool was_held;
-    int r = is_held(w, a, &was_held, err);
-    if (r < 0 || !was_held)
-        return r;
-    agent_edit(w, a);
-    a->is_fenced = true; /* if it comes back it is replaced */
-    r = change_hold(w, a, HELD_NOT, STR_NONE, err);
-    return r < 0 ? r : agent_store(w, a, "machine.offline", err);
-}
+/* ---- what is known of one ---- */
 
-int processes_fence(struct work *w, const struct machine *m, struct err *err)
+static int is_waited_for(struct work *w, struct str spawn_id, bool *ret, struct err *err)
 {
-    return each_on(w, m, end_hold, NULL, err);
+    struct query *q = store_query(w->store, SQL_COMMAND_OF_SPAWN);
+    query_text(q, 1, spawn_id);
+    int r = query_one(q, err);
+    *ret = r == STORE_ROW && query_is_null(q, 5) && !machine_is_lost(w, query_get_text(q, 4));
+    query_end(q);
+    return MIN(r, 0);
 }
 
 int process_may_live(struct work *w, const char *spawn_id, bool *ret, struct err *err)
@@ -687,7 +721,7 @@ int process_may_live(struct work *w, const char *spawn_id, bool *ret, struct err
     bool is_known, has_gone = true;
     int r = spawn_id[0] ? has_ended(w, str_of(spawn_id), &is_known, &has_gone, err) : 0;
     *ret = !has_gone;
-    return r;
+    return r < 0 || has_gone ? r : is_waited_for(w, str_of(spawn_id), ret, err);
 }
 
 int process_pid(struct work *w, const char *spawn_id, int64_t *ret, struct err *err)

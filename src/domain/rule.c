@@ -116,7 +116,8 @@ int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gap
         return NEVER_MS;
     int64_t base_ms = rule_base_ms(rule, h);
     /* A budget is wall-clock time: what nobody watched counts too. */
-    return measures_silence(rule) ? gaps_due_ms(g, base_ms, limit) : base_ms + limit + 1;
+    return measures_silence(rule) ? gaps_due_ms(g, base_ms, limit)
+                                  : all_time_until_ms(ALL_TIME_SESSION_BUDGET, base_ms, limit) + 1;
 }
 
 /* ---- tasks ---- */
@@ -234,6 +235,11 @@ static int due_suspended(struct work *w, enum rule_id rule, int64_t limit, const
     return 0;
 }
 
+int64_t rule_task_deadline_ms(int64_t since_ms, int64_t limit_ms)
+{
+    return all_time_until_ms(ALL_TIME_TASK_BUDGET, since_ms, limit_ms) + 1;
+}
+
 int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,
                      struct err *err)
 {
@@ -248,8 +254,8 @@ int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, in
         r = agent_get(w, t->conversation, str_of(t->role), &a, err);
     if (r < 0 || h->status != CONVERSATION_ACTIVE)
         return r;
-    if (rule == RULE_TASK_MAX_SECONDS) /* like a budget: unwatched time counts */
-        *ret = MAX(t->dispatched_ms, h->window_started_ms) + limit + 1;
+    if (rule == RULE_TASK_MAX_SECONDS)
+        *ret = rule_task_deadline_ms(MAX(t->dispatched_ms, h->window_started_ms), limit);
     else if (t->status == TASK_PENDING)
         *ret = due_pending(w, rule, limit, t, a);
     else if (t->status == TASK_SUSPENDED)
@@ -295,7 +301,7 @@ int head_watch(struct work *w, struct head *h, struct err *err)
 bool head_watch_would_write(const struct work *w, const struct head *h)
 {
     int64_t limit = rule_limit(RULE_IDLE, w->options, h);
-    return limit > 0 && w->now_ms + limit + 1 < h->look_ms[RULE_IDLE];
+    return limit > 0 && gaps_due_ms(&w->gaps, w->now_ms, limit) < h->look_ms[RULE_IDLE];
 }
 
 int head_watch_again(struct work *w, struct head *h, struct err *err)

@@ -90,6 +90,9 @@ int64_t rule_due_ms(enum rule_id rule, const struct options *o, const struct gap
 #define LAST_TASK_RULE RULE_TASK_MAX_SECONDS
 int rule_task_due_ms(struct work *w, enum rule_id rule, const struct task *t, int64_t *ret,
                      struct err *err);
+/* When task.max_seconds is due for a task that was first dispatched, or whose window began, then.
+ */
+int64_t rule_task_deadline_ms(int64_t since_ms, int64_t limit_ms);
 /* The limit it has, in milliseconds (attempts, for task.exhausted); 0: off. */
 int64_t rule_task_limit(enum rule_id rule, const struct options *o);
 /* How long to wait before the next ring, after `count` of them: the limit, doubling up to a minute.

@@ -24,17 +24,34 @@ int agent_replace(struct work *w, struct agent *a, const char *reason, struct er
 int agent_start_again(struct work *w, struct agent *a, struct err *err);
 /* It should not be up. Whatever state the conversation is in. */
 int agent_stop(struct work *w, struct agent *a, const char *reason, struct err *err);
+/*
+ * Nobody waits any more for the end of its process, which may live on a machine that cannot be
+ * asked: the agent has no process, its work goes back under a new epoch, and the process may not
+ * speak for it. If the machine returns, the process is stopped there (P21). Nothing to do if there
+ * is no such process.
+ */
+int agent_give_up_process(struct work *w, struct agent *a, const char *reason, struct err *err);
+/* It has a process, or may have one that is waited for. */
+bool agent_is_up(const struct work *w, const struct agent *a);
+/* Whoever it is, somebody listens and can have its work, or has it: a process whose machine is lost
+ * may prove itself directly. */
+int agent_has_somebody(struct work *w, const struct agent *a, bool *ret, struct err *err);
+/* Is its process beyond reach: on a machine that is lost, or, with `force`, that is offline? */
+bool agent_is_beyond_reach(const struct work *w, const struct agent *a, bool force);
 /* All of a conversation that are wanted: it began, or was resumed. */
 int agents_ensure_desired(struct work *w, int64_t conversation, const char *reason,
                           struct err *err);
-/* A person wants it down, and what went wrong before is forgotten. */
-int agent_stop_by_person(struct work *w, struct agent *a, struct err *err);
-/* A person wants it up: whatever stood in the way is forgotten. */
-int agent_start_by_person(struct work *w, struct agent *a, const char *reason, struct err *err);
-/* A person wants a new process in place of the one there is. */
-int agent_restart_by_person(struct work *w, struct agent *a, struct err *err);
+/* What a person wants; what went wrong before is forgotten. With `force` a process is given up if
+ * its machine is offline; a process on a machine that is lost is given up in any case. */
+int agent_stop_by_person(struct work *w, struct agent *a, bool force, struct err *err);
+int agent_start_by_person(struct work *w, struct agent *a, bool force, const char *reason,
+                          struct err *err);
+/* A new process in place of the one there is. */
+int agent_restart_by_person(struct work *w, struct agent *a, bool force, struct err *err);
 /* A machine is back: those that should be up and are not, and could not be started without it. */
 int wishes_come_true(struct work *w, struct machine *m, struct err *err);
+/* A machine went away: what was to be started there, and was not, is started elsewhere. */
+int wishes_go_elsewhere(struct work *w, struct machine *m, struct err *err);
 /* For process.c: it failed, or ended unasked: counted, and what may be done about it, and when. */
 int agent_note_failure(struct work *w, struct agent *a, struct err *err);
 /* For agent.set: a start that waits for the first machine that offers its kind is taken back. */

@@ -14,7 +14,9 @@
 #include "domain/start.h"
 #include "domain/tool.h"
 #include "domain/queue.h"
+#include "domain/task_end.h"
 #include "domain/task_row.h"
+#include "domain/task_span.h"
 #include "domain/work.h"
 
 enum { PAGE_ROWS = 256 };
@@ -72,13 +74,18 @@ bool task_is_over(const struct task *t)
 
 /* ---- leases and looks ---- */
 
+/* By what the worker itself says. */
+static int64_t beats_until_ms(const struct work *w, const struct task *t)
+{
+    return t->beat_ms ? gaps_due_ms(&w->gaps, t->beat_ms, t->lease_ms) - 1 : 0;
+}
+
 int64_t task_active_until_ms(const struct work *w, const struct task *t)
 {
-    int64_t by_worker_ms = t->beat_ms ? gaps_due_ms(&w->gaps, t->beat_ms, t->lease_ms) - 1 : 0,
-            ttl_ms = option_get(w->options, machine, ttl_seconds) * 1000;
+    int64_t ttl_ms = option_get(w->options, machine, ttl_seconds) * 1000;
     int64_t by_machine_ms =
         t->machine_beat_ms ? gaps_due_ms(&w->gaps, t->machine_beat_ms, ttl_ms) - 1 : 0;
-    return MAX(by_worker_ms, by_machine_ms);
+    return MAX(beats_until_ms(w, t), by_machine_ms);
 }
 
 void task_beat_by_machine(struct work *w, struct task *t)
@@ -87,10 +94,19 @@ void task_beat_by_machine(struct work *w, struct task *t)
     t->machine_beat_ms = w->now_ms;
 }
 
+static bool has_worker(const struct task *t)
+{
+    return t->status == TASK_ACKNOWLEDGED || t->status == TASK_IN_PROGRESS;
+}
+
 bool task_is_worked_on(const struct work *w, const struct task *t)
 {
-    return (t->status == TASK_ACKNOWLEDGED || t->status == TASK_IN_PROGRESS) &&
-           task_active_until_ms(w, t) >= w->now_ms;
+    return has_worker(t) && task_active_until_ms(w, t) >= w->now_ms;
+}
+
+bool task_worker_beats(const struct work *w, const struct task *t)
+{
+    return has_worker(t) && beats_until_ms(w, t) >= w->now_ms;
 }
 
 void task_beat(struct work *w, struct task *t)
@@ -166,9 +182,12 @@ int task_note_progress(struct work *w, struct task *t, struct err *err)
     if (t->status != TASK_IN_PROGRESS || t->progress_ms == w->now_ms)
         return 0;
     task_edit(w, t);
+    int r = task_span_end(w, t, "progress", err);
+    if (r < 0)
+        return r;
     t->progress_ms = w->now_ms;
-    return t->progress_ms - t->progress_stored_ms < PROGRESS_STORE_MS ? 0
-                                                                      : task_write_row(w, t, err);
+    bool is_kept = !t->spans.p && t->progress_ms - t->progress_stored_ms < PROGRESS_STORE_MS;
+    return is_kept ? 0 : task_write_row(w, t, err);
 }
 
 int task_store(struct work *w, struct task *t, struct err *err)
@@ -277,50 +296,6 @@ static void enter(struct work *w, struct task *t, const struct task_move *m)
     }
 }
 
-static int store_error(struct work *w, struct task *t, struct str error, struct err *err)
-{
-    t->has_words = true;
-    struct query *q = store_query(w->store, SQL_TASK_ERROR_UPDATE);
-    query_int(q, 1, t->task);
-    query_text(q, 2, error);
-    return query_run(q, NULL, err);
-}
-
-/* The one terminal event of a task. */
-static int append_end(struct work *w, const struct task *t, int64_t epoch,
-                      const struct task_move *m, struct str undelivered, struct err *err)
-{
-    _cleanup_buf_ struct buf data = BUF_INIT(1 << 20);
-    struct json_out j = JSON_OUT(&data);
-    json_object(&j, NULL);
-    json_int(&j, "task", t->task);
-    json_string(&j, "agent",
-                arena_printf(&w->arena, "%lld:%s", (long long)t->conversation, t->role));
-    json_stringz(&j, "status", task_outcome_name(t->status));
-    json_int(&j, "attempt", t->attempts + (t->acknowledged_ms ? 1 : 0));
-    json_stringz(&j, "reason", stop_reason_name(t->stop_reason));
-    json_string(&j, "error", m->error);
-    json_int(&j, "epoch", epoch);
-    if (t->deliverable) {
-        json_int(&j, "deliverable_card_id", t->deliverable);
-        json_null(&j, "deliverable_error");
-    } else {
-        json_null(&j, "deliverable_card_id");
-        json_string(&j, "deliverable_error", undelivered);
-    }
-    json_object(&j, "stats");
-    json_int(&j, "waited_ms",
-             (t->acknowledged_ms ? t->acknowledged_ms : w->now_ms) - t->created_ms);
-    json_int(&j, "worked_ms", t->started_ms ? w->now_ms - t->started_ms : 0);
-    json_int(&j, "lost_attempts", t->attempts);
-    json_end(&j);
-    json_end(&j);
-    struct event e;
-    int r = append_system(w, t->conversation, "system-tasks", "agent.task", buf_str(&data), NULL,
-                          &e, err);
-    return r < 0 ? r : work_note_move(w, t->conversation, &e, m->rule ? m->rule : "task", err);
-}
-
 /* A rule has taken it back: the reason, with what it saw. */
 static int append_lost(struct work *w, const struct task *t, const struct task_move *m,
                        struct err *err)
@@ -342,9 +317,9 @@ static int append_move(struct work *w, const struct task *t, int64_t epoch,
                        const struct task_move *m, struct str undelivered, struct err *err)
 {
     if (planted(TWO_TERMINAL_EVENTS) && task_is_over(t))
-        append_end(w, t, epoch, m, undelivered, err);
+        task_end_append(w, t, epoch, m, undelivered, err);
     if (task_is_over(t))
-        return append_end(w, t, epoch, m, undelivered, err);
+        return task_end_append(w, t, epoch, m, undelivered, err);
     return m->rule ? append_lost(w, t, m, err) : 0;
 }
 
@@ -382,7 +357,9 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
 {
     int64_t old_epoch = t->epoch;
     struct str undelivered = STR_NONE;
-    int r = 0;
+    int r = task_span_end(w, t, m->rule ? m->rule : task_trigger_name(m->trigger), err);
+    if (r < 0)
+        return r;
     bool keeps_epoch = planted(NO_EPOCH_ON_RECOVER) && tr->loses_attempt;
     if (tr->bumps_epoch && !keeps_epoch)
         t->epoch = ++a->turn_epoch;
@@ -399,8 +376,9 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
         r = deliverable_of_end(w, t, m, &t->deliverable, &undelivered, err);
     if (r == 0)
         r = inbox_follow(w, t, old_epoch, tr->inbox, err);
-    if (r == 0 && m->error.p)
-        r = store_error(w, t, m->error, err);
+    struct str error = task_end_error(t, m);
+    if (r == 0 && error.p)
+        r = task_end_store_error(w, t, error, err);
     if (r == 0)
         r = append_move(w, t, old_epoch, m, undelivered, err);
     if (r == 0)
@@ -444,7 +422,11 @@ static int give_next(struct work *w, struct agent *a, const struct task *t,
 {
     int r = planted(NO_PROMOTION) ? 0 : task_promote(w, a, err);
     bool is_by_force = m->rule || m->trigger == TRIGGER_CANCEL;
-    return r < 0 || !is_by_force ? r : hold_next(w, a, t, err);
+    if (r == 0 && is_by_force)
+        r = hold_next(w, a, t, err);
+    if (r < 0 || a->process == PROCESS_RUNNING)
+        return r;
+    return agent_bring_up(w, a, "its_task_ended", err); /* who did it need not be its process */
 }
 
 int task_move(struct work *w, struct task *t, const struct task_move *m, struct err *err)
@@ -486,9 +468,10 @@ int task_move_with_epoch(struct work *w, struct task *t, int64_t epoch, const st
     int r = task_check_epoch(w, t, epoch, err);
     if (r < 0)
         return r;
+    if (is_repeat(t, m) && task_is_over(t))
+        return task_end_check_repeat(w, t, m, err);
     if (is_repeat(t, m)) {
-        if (!task_is_over(t))
-            task_beat(w, t);
+        task_beat(w, t);
         return 0;
     }
     r = head_get(w, t->conversation, &h, err);
@@ -683,12 +666,20 @@ int task_hold(struct work *w, const struct task *t, struct task_move *m, struct 
     return 0;
 }
 
+/* Its clocks stand while the conversation is blocked, and go on when that is resumed. */
+static int stop_clocks(struct work *w, struct task *t, struct err *err)
+{
+    task_edit(w, t);
+    int r = task_span_end(w, t, task_trigger_name(TRIGGER_BLOCK), err);
+    return r < 0 || !t->spans.p ? r : task_write_row(w, t, err);
+}
+
 static int block_one(struct work *w, struct task *t, int64_t arg, struct err *err)
 {
     struct task_move m = TASK_MOVE(TRIGGER_BLOCK);
     (void)arg;
     if (t->status != TASK_ACKNOWLEDGED && t->status != TASK_IN_PROGRESS)
-        return 0;
+        return stop_clocks(w, t, err);
     int r = task_hold(w, t, &m, err);
     return r < 0 ? r : task_move(w, t, &m, err);
 }

@@ -29,6 +29,7 @@
 #include "domain/agent.h"
 #include "domain/event.h"
 #include "domain/head.h"
+#include "domain/task_span.h"
 
 struct work;
 
@@ -116,6 +117,8 @@ struct task {
     struct str unsaved;         /* its content, as long as it has no row; in the tick's arena */
     char *content;              /* the same while it is here, if it is short; NULL: in the row */
     bool has_words;             /* a note or an error, in the row */
+    struct str spans;           /* to be added to its row; in the tick's arena */
+    int64_t longest_ms[SPAN_COUNT];
     /* private to task.c */
     int64_t edited_in;
 };
@@ -154,16 +157,17 @@ int task_create(struct work *w, struct agent *a, struct str content, struct str 
 /* What comes with a move. */
 struct task_move {
     enum task_trigger trigger;
-    struct str connection, spawn; /* CLAIM, RESUME: its holder from now on */
-    int64_t lease_ms;             /* CLAIM */
-    enum stop_reason stop_reason; /* an end */
-    struct str error;             /* an end; p == NULL: none */
-    struct str deliverable;       /* COMPLETE: JSON; p == NULL: none */
-    const char *rule;             /* the rule that moves it; NULL: somebody asked */
-    struct str evidence;          /* JSON members: what the rule saw, and its limit */
-    enum task_held held;          /* back to pending: whether it may be claimed */
-    struct str held_spawn;        /* … and what for */
-    bool is_end_of_conversation;  /* nothing is promoted in its place */
+    struct str connection, spawn;     /* CLAIM, RESUME: its holder from now on */
+    int64_t lease_ms;                 /* CLAIM */
+    enum stop_reason stop_reason;     /* an end */
+    struct str error;                 /* an end; p == NULL: none */
+    struct str deliverable;           /* COMPLETE: JSON; p == NULL: none */
+    struct str handoff_role, handoff; /* COMPLETE: what comes next, JSON, for repeats; or none */
+    const char *rule;                 /* the rule that moves it; NULL: somebody asked */
+    struct str evidence;              /* JSON members: what the rule saw, and its limit */
+    enum task_held held;              /* back to pending: whether it may be claimed */
+    struct str held_spawn;            /* … and what for */
+    bool is_end_of_conversation;      /* nothing is promoted in its place */
 };
 #define TASK_MOVE(of) \
     ((struct task_move){.trigger = (of), .stop_reason = STOP_REASON_NONE, .held = HELD_NOT})
@@ -177,7 +181,8 @@ int task_store(struct work *w, struct task *t, struct err *err);
 /* ERR_INVALID_TRANSITION, with what is allowed. */
 int task_refuse(const struct task *t, enum task_trigger trigger, struct err *err);
 /*
- * What an agent asks for, with the epoch it was given. A repeat of a move that was made is no move;
+ * What an agent asks for, with the epoch it was given. A repeat of a move that was made is no move,
+ * and ERR_IDEMPOTENCY_CONFLICT if it ended the task and brings something else (task_end.h);
  * an old epoch is ERR_STALE_EPOCH, whatever the state; and whoever has the right one is alive.
  */
 int task_move_with_epoch(struct work *w, struct task *t, int64_t epoch, const struct task_move *m,
@@ -204,6 +209,8 @@ void task_beat_by_machine(struct work *w, struct task *t);
 /* The worker lease: its last millisecond, 0 if there is none; whether it lasts. */
 int64_t task_active_until_ms(const struct work *w, const struct task *t);
 bool task_is_worked_on(const struct work *w, const struct task *t);
+/* The same by the worker's own word, whatever its machine says. */
+bool task_worker_beats(const struct work *w, const struct task *t);
 /* Brings the stored time to look forward, if a rule is due earlier (rule.h). */
 int task_watch(struct work *w, struct task *t, struct err *err);
 /* The ladder has looked: sets it to when a rule is due, earlier or later. */
@@ -230,7 +237,11 @@ int tasks_block(struct work *w, int64_t conversation, struct err *err);
 /* Its clocks go on where they stood when it was blocked. */
 int tasks_resume(struct work *w, int64_t conversation, int64_t blocked_at_ms, struct err *err);
 
-/* The members of a Task, under `key`. */
+/* What is to be done, JSON; in the tick's arena. */
+int task_content(struct work *w, const struct task *t, struct str *ret, struct err *err);
+/* The members of a Task, under `key`. _with_spans: and those of task_span_write(). */
+int task_write_with_spans(struct work *w, const struct task *t, struct json_out *out,
+                          const char *key, struct err *err);
 int task_write(struct work *w, const struct task *t, struct json_out *out, const char *key,
                struct err *err);
 

@@ -196,6 +196,9 @@ int task_write_row(struct work *w, struct task *t, struct err *err)
         query_text(q, 21, str_of(t->held_spawn));
     bind_time(q, 22, t->retried_ms);
     query_int(q, 23, t->retries);
+    if (t->spans.p) /* a new task has none */
+        query_text(q, 24, t->spans);
+    t->spans = STR_NONE;
     work_mark_written(w);
     return query_run(q, NULL, err);
 }
@@ -248,14 +251,22 @@ static int read_words(struct work *w, const struct task *t, struct words *ret, s
     return 0;
 }
 
-int task_write(struct work *w, const struct task *t, struct json_out *out, const char *key,
-               struct err *err)
+int task_content(struct work *w, const struct task *t, struct str *ret, struct err *err)
+{
+    struct words words;
+    int r = read_words(w, t, &words, err);
+    if (r == 0)
+        *ret = words.content;
+    return r;
+}
+
+static int write_members(struct work *w, const struct task *t, struct json_out *out,
+                         struct err *err)
 {
     struct words words;
     int r = read_words(w, t, &words, err);
     if (r < 0)
         return r;
-    json_object(out, key);
     json_int(out, "task", t->task);
     json_int(out, "conversation", t->conversation);
     json_stringz(out, "role", t->role);
@@ -276,8 +287,27 @@ int task_write(struct work *w, const struct task *t, struct json_out *out, const
     write_time(out, "completedAt", t->completed_ms);
     if (task_is_over(t))
         write_outcome(t, words.error, out);
-    json_end(out);
     return 0;
+}
+
+int task_write(struct work *w, const struct task *t, struct json_out *out, const char *key,
+               struct err *err)
+{
+    json_object(out, key);
+    int r = write_members(w, t, out, err);
+    json_end(out);
+    return r;
+}
+
+int task_write_with_spans(struct work *w, const struct task *t, struct json_out *out,
+                          const char *key, struct err *err)
+{
+    json_object(out, key);
+    int r = write_members(w, t, out, err);
+    if (r == 0)
+        r = task_span_write(w, t, out, err);
+    json_end(out);
+    return r;
 }
 
 /* ---- the cache ---- */

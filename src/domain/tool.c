@@ -20,6 +20,9 @@
 #include "domain/card.h"
 #include "domain/head.h"
 #include "domain/inbox.h"
+#include "domain/task_end.h"
+#include "domain/task_row.h"
+#include "domain/task_span.h"
 #include "domain/work.h"
 
 enum { CARD_BYTES_MAX = 64 << 20 }; /* far above any request: net.body_bytes_max */
@@ -82,6 +85,7 @@ static int from_row(struct work *w, struct query *q, struct tool *ret, struct er
         .lease_ms = query_get_int(q, 14),
         .deliveries = query_get_int(q, 15),
         .look_ms = query_is_null(q, 16) ? NEVER_MS : query_get_int(q, 16),
+        .asked_ms = query_get_int(q, 17),
     };
     return 0;
 }
@@ -214,6 +218,7 @@ static int write_row(struct work *w, const struct tool *tool, struct err *err)
     query_int(q, 13, tool->deliveries);
     if (tool->look_ms != NEVER_MS)
         query_int(q, 14, tool->look_ms);
+    bind_positive(q, 15, tool->asked_ms);
     work_mark_written(w);
     return query_run(q, NULL, err);
 }
@@ -247,11 +252,9 @@ static void add_json(struct json_out *j, const char *key, struct str json)
         json_raw(j, key, json);
 }
 
-static int make_call_card(struct work *w, const struct task *t, const struct tool_call *call,
-                          int64_t *ret, struct err *err)
+static void write_call(struct buf *content, const struct task *t, const struct tool_call *call)
 {
-    _cleanup_buf_ struct buf content = BUF_INIT(CARD_BYTES_MAX);
-    struct json_out j = JSON_OUT(&content);
+    struct json_out j = JSON_OUT(content);
     json_object(&j, NULL);
     json_string(&j, "toolCallId", call->id);
     json_string(&j, "name", call->name);
@@ -259,6 +262,13 @@ static int make_call_card(struct work *w, const struct task *t, const struct too
     add_json(&j, "options", call->options);
     json_int(&j, "epoch", t->epoch);
     json_end(&j);
+}
+
+static int make_call_card(struct work *w, const struct task *t, const struct tool_call *call,
+                          int64_t *ret, struct err *err)
+{
+    _cleanup_buf_ struct buf content = BUF_INIT(CARD_BYTES_MAX);
+    write_call(&content, t, call);
     return card_create(w, "tool.call", t->conversation, t->task, buf_str(&content), ret, err);
 }
 
@@ -314,7 +324,12 @@ static int settle(struct work *w, const struct task *t, struct tool *tool,
 static int receive(struct work *w, struct task *t, struct tool *tool,
                    const struct tool_result *result, struct err *err)
 {
-    int r = settle(w, t, tool, result, err);
+    task_edit(w, t);
+    int r = task_span_settle(w, t, tool, result_names[result->status], err);
+    if (r == 0)
+        r = settle(w, t, tool, result, err);
+    if (r == 0 && t->spans.p)
+        r = task_write_row(w, t, err);
     if (r == 0)
         r = put_into_inbox(w, t, tool, err);
     return r < 0 ? r : task_watch(w, t, err); /* nothing may be left to wait for */
@@ -343,24 +358,41 @@ static int expect(struct work *w, const struct task *t, const struct tool_call *
         return r;
     tool->name = call->name;
     tool->since_ms = w->now_ms;
+    tool->asked_ms = call->timeout_ms;
     tool->timeout_ms =
         MAX(option_get(w->options, worker, suspend_timeout_seconds) * 1000, call->timeout_ms);
     r = store_tool(w, tool, err);
     return r < 0 || tool->status == TOOL_WAITING ? r : put_into_inbox(w, t, tool, err);
 }
 
+static int check_repeat_of(struct work *w, const struct task *t, const struct tool_call *call,
+                           struct err *err)
+{
+    _cleanup_buf_ struct buf content = BUF_INIT(CARD_BYTES_MAX);
+    struct tool *tool;
+    struct str kept;
+    int r = find(w, t->task, t->epoch, call->id, &tool, err);
+    if (r < 0)
+        return r;
+    if (!tool || !tool->call_card)
+        return task_refuse(t, TRIGGER_SUSPEND, err);
+    write_call(&content, t, call);
+    r = card_content(w, tool->call_card, &kept, err);
+    if (r < 0 || !kept.p || task_same_json(w, kept, buf_str(&content))) /* a lost card: no word */
+        return r;
+    err_set(err, ERR_IDEMPOTENCY_CONFLICT,
+            "task %lld is suspended already, for another tool call %.*s: this call changed nothing",
+            (long long)t->task, STR_ARG(call->id));
+    return err_str(err, "what", call->id);
+}
+
 static int check_repeat(struct work *w, const struct task *t, const struct tool_call *calls,
                         size_t count, struct err *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct tool *tool;
-        int r = find(w, t->task, t->epoch, calls[i].id, &tool, err);
-        if (r < 0)
-            return r;
-        if (!tool || !tool->call_card)
-            return task_refuse(t, TRIGGER_SUSPEND, err);
-    }
-    return 0;
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = check_repeat_of(w, t, &calls[i], err);
+    return r;
 }
 
 int tools_suspend(struct work *w, struct task *t, int64_t epoch, const struct tool_call *calls,
@@ -489,7 +521,7 @@ int tools_resume(struct work *w, struct task *t, int64_t epoch, size_t bytes_max
         }
     json_end(out);
     if (taken)
-        json_time(out, "leaseUntil", w->now_ms + lease_ms(w));
+        json_time(out, "leaseUntil", gaps_due_ms(&w->gaps, w->now_ms, lease_ms(w)) - 1);
     else
         json_null(out, "leaseUntil");
     return r;

@@ -89,6 +89,7 @@ struct tool {
     int64_t call_card;   /* 0: the same */
     enum tool_status status;
     int64_t since_ms, timeout_ms; /* its deadline; 0: none */
+    int64_t asked_ms;             /* of that, what its call asked for */
     int64_t settled_ms;           /* 0: it waits */
     enum result_status result;
     int64_t result_card;
@@ -133,7 +134,8 @@ struct tool_call {
 };
 /*
  * task.suspend. A deadline is the longer of what the call asks for and worker.suspend_timeout_
- * seconds; if neither says anything there is none. A repeat with calls that are known is no move.
+ * seconds; if neither says anything there is none. A repeat with calls that are known is no move;
+ * ERR_IDEMPOTENCY_CONFLICT if one of them is known with another name, arguments or options.
  */
 int tools_suspend(struct work *w, struct task *t, int64_t epoch, const struct tool_call *calls,
                   size_t count, struct err *err);

@@ -89,6 +89,22 @@ static void keep_lines(struct buf *out, size_t start, bool is_cut_in_front, int6
     *from += (int64_t)n;
 }
 
+/* Line feeds among its first `bytes` bytes. */
+static int64_t count_lines(const struct file *f, int64_t bytes)
+{
+    char piece[65536];
+    int64_t lines = 0;
+    for (int64_t at = 0; at < bytes;) {
+        ssize_t n = pread(f->fd, piece, (size_t)MIN(bytes - at, (int64_t)sizeof piece), at);
+        if (n <= 0)
+            break;
+        for (ssize_t i = 0; i < n; i++)
+            lines += piece[i] == '\n';
+        at += n;
+    }
+    return lines;
+}
+
 struct agent_log_part agent_log_read(const char *path, int64_t bytes, struct str after,
                                      struct buf *out)
 {
@@ -102,11 +118,14 @@ struct agent_log_part agent_log_read(const char *path, int64_t bytes, struct str
     int64_t from = !after.n ? MAX(all - bytes, INT64_C(0)) : MAX(place, INT64_C(0));
     int64_t to = MIN(all, from + bytes);
     size_t start = out->len;
-    part.is_truncated = after.n ? place < 0 : from > 0;
+    part.is_truncated = after.n ? place < 0 && !str_is(after, "start") : from > 0;
     file_add(&before, from, MIN(to, before.bytes), out);
     file_add(&newest, MAX(from - before.bytes, INT64_C(0)), to - before.bytes, out);
     if (out->len > start)
         keep_lines(out, start, !after.n && from > 0, &from);
+    part.lines_before = after.n ? -1
+                                : count_lines(&before, MIN(from, before.bytes)) +
+                                      count_lines(&newest, from - before.bytes);
     write_position(from + (int64_t)(out->len - start), &before, &newest, part.next);
     file_close(&before);
     file_close(&newest);

@@ -2,8 +2,9 @@
  * agent_log.h: what an agent has printed, for people who ask the server for it.
  *
  * The log is a file and the one before it (`.1`), read as if they were one. Asked for is its end,
- * or what came after a position that an earlier answer gave. Answered are whole lines. A position
- * names a file and a place in it; when that file is gone, what there is begins with the oldest.
+ * or what came after a position: one that an earlier answer gave, or "start". Answered are whole
+ * lines. A position names a file and a place in it; when that file is gone, what there is begins
+ * with the oldest.
  */
 #pragma once
 
@@ -16,7 +17,8 @@
 enum { AGENT_LOG_BYTES_MAX = 1024 * 1024, AGENT_LOG_POSITION_BYTES = 48 };
 
 struct agent_log_part {
-    bool is_truncated; /* there is more before it, which the asker has not seen */
+    bool is_truncated;    /* there is more before it, which the asker has not seen */
+    int64_t lines_before; /* of the end: how many lines there are before it; else -1 */
     char next[AGENT_LOG_POSITION_BYTES];
 };
 

@@ -301,7 +301,7 @@ static int check_text(struct str text, const char *path, struct err *err)
 {
     int depth = 0, line = 0;
     const char *end = text.p + text.n;
-    if (memchr(text.p, '\0', text.n))
+    if (str_has_nul(text))
         return err_set(err, ERR_CONFIG, "%.160s: a NUL does not belong here", path);
     for (const char *at = text.p; at < end; line++) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));

@@ -330,6 +330,8 @@ void link_send_log(struct link *l, int64_t request, struct str text,
     json_raw(&out, "text", text);
     json_bool(&out, "truncated", part->is_truncated);
     json_stringz(&out, "next", part->next);
+    if (part->lines_before >= 0)
+        json_int(&out, "linesBefore", part->lines_before);
     json_end(&out);
     l->logs[l->log_count++] = params;
     report_next(l);

@@ -140,7 +140,7 @@ static int take_lock(struct machine *m, struct err *err)
 
 static int open_folder(struct machine *m, const char *folder, struct err *err)
 {
-    int r = file_make_folder(folder, err);
+    int r = file_make_data_folder(folder, err);
     if (r < 0)
         return r;
     m->folder = realpath(folder, NULL);

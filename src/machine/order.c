@@ -36,7 +36,7 @@ static int read_text(struct arena *a, const struct json *order, const char *key,
                      struct err *err)
 {
     const struct json *v = json_get(order, key);
-    if (!v || v->type != JSON_STRING || !v->string.n)
+    if (!v || v->type != JSON_STRING || !v->string.n || str_has_nul(v->string))
         return wrong(key, err);
     *ret = arena_strndup(a, v->string.p, v->string.n);
     return 0;
@@ -60,7 +60,7 @@ static int read_list(struct arena *a, const struct json *order, const char *key,
         return wrong(key, err);
     const char **list = arena_alloc(a, (v->count + 1) * sizeof *list);
     JSON_FOREACH (item, v) {
-        if (item->type != JSON_STRING)
+        if (item->type != JSON_STRING || str_has_nul(item->string))
             return wrong(key, err);
         list[n++] = arena_strndup(a, item->string.p, item->string.n);
     }

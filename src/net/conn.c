@@ -266,6 +266,8 @@ static void input_ended(struct conn *c)
     c->read_ended = true;
     if (c->state == CONN_HTTP_WAITING) {
         c->keep_alive = c->keep_alive && c->in.len > 0;
+    } else if (c->state == CONN_SOCKET) {
+        conn_ws_input_ended(c);
     } else if (c->state == CONN_HTTP_READING && pending(c)) {
         conn_begin_close(c);
     } else if (c->state != CONN_CLOSING || !pending(c)) {
@@ -394,7 +396,7 @@ void conn_touch_timer(struct conn *c)
 static void keep_alive_peer(struct conn *c)
 {
     if (c->state == CONN_SOCKET)
-        conn_ws_ping(c);
+        conn_ws_probe(c);
     else
         conn_out(c, STR(": ping\n\n"));
     c->active_us = loop_now_us(c->net->loop);

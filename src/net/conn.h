@@ -108,4 +108,7 @@ void conn_ws_close(struct conn *c, int code, const char *reason);
 void conn_ws_send(struct conn *c, struct str text);
 /* The answer to a message that was handed to the owner; empty if it gets none. */
 void conn_ws_answer(struct conn *c, struct str text);
-void conn_ws_ping(struct conn *c);
+/* Asks whether it is still there: a ping, or a pong if it cannot answer any more. */
+void conn_ws_probe(struct conn *c);
+/* It has ended its sending side: what it asked is answered, then the connection ends. */
+void conn_ws_input_ended(struct conn *c);

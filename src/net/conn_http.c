@@ -78,12 +78,20 @@ void conn_respond(struct conn *c, int status, const char *content_type, const ch
     conn_touch_timer(c);
 }
 
+/* Also of a request that is not whole, or not well-formed. */
+static bool asks_for_head(const struct conn *c)
+{
+    struct str in = buf_str(&c->in);
+    return str_starts(str_skip(in, http_skip_empty_lines(in)), STR("HEAD "));
+}
+
 /* The place of the next request is unknown: answer and close. */
 void conn_http_fail(struct conn *c, int status, const char *reason)
 {
     struct buf body = BUF_INIT(4096);
     c->net->handlers.write_error(c->net->handlers.ctx, &body, status, reason);
-    c->keep_alive = c->is_head_request = false; /* what it was is unknown */
+    c->keep_alive = false;
+    c->is_head_request = asks_for_head(c);
     c->state = CONN_HTTP_WAITING;
     request_over(c);
     conn_respond(c, status, "application/json", "", buf_str(&body));
@@ -216,6 +224,10 @@ static bool read_request(struct conn *c)
     int status = http_parse_head(str_skip(in, http_skip_empty_lines(in)), &head, &reason);
     if (status < 0) {
         conn_http_fail(c, -status, reason);
+        return false;
+    }
+    if (head.is_https && !c->tls) {
+        conn_http_fail(c, 421, "an https target is served over TLS only");
         return false;
     }
     if (head.content_length > option_get(c->net->options, net, body_bytes_max)) {

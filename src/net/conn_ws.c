@@ -3,13 +3,28 @@
  *
  * Text messages go to the owner; binary ones are refused (1003). Pings are answered at once, pongs
  * are only a sign of life. A close is answered by a close, and then the connection drains and ends.
+ *
+ * A client that ends its sending side without a close still gets the answers to what it sent. One
+ * that has died looks the same, and must be noticed at once: who waits for work is given none. So a
+ * pong is sent, which nobody has to answer: a socket that is there takes it, and for one that is
+ * not the kernel on the other side sends a reset.
  */
 #include <stdlib.h>
 
 #include "base/mem.h"
 #include "net/conn.h"
 
-static bool has_token(const struct http_head *head, const char *name, const char *token)
+static struct str trim(struct str s)
+{
+    while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
+        s = str_skip(s, 1);
+    while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
+        s.n--;
+    return s;
+}
+
+/* The token in the lists of all headers of that name, as it is written there; n == 0 if absent. */
+static struct str find_token(const struct http_head *head, const char *name, const char *token)
 {
     for (size_t i = 0; i < head->header_count; i++) {
         if (!str_eq_nocase(head->headers[i].name, str_of(name)))
@@ -19,15 +34,12 @@ static bool has_token(const struct http_head *head, const char *name, const char
             const char *comma = memchr(rest.p, ',', rest.n);
             struct str item = {rest.p, comma ? (size_t)(comma - rest.p) : rest.n};
             rest = str_skip(rest, item.n + 1);
-            while (item.n && (item.p[0] == ' ' || item.p[0] == '\t'))
-                item = str_skip(item, 1);
-            while (item.n && (item.p[item.n - 1] == ' ' || item.p[item.n - 1] == '\t'))
-                item.n--;
+            item = trim(item);
             if (str_eq_nocase(item, str_of(token)))
-                return true;
+                return item;
         }
     }
-    return false;
+    return STR_NONE;
 }
 
 static void refuse(struct conn *c, int status, const char *extra_headers, const char *reason)
@@ -38,11 +50,25 @@ static void refuse(struct conn *c, int status, const char *extra_headers, const 
     buf_release(&body);
 }
 
-bool conn_accept_socket(struct conn *c, const struct http_head *head, struct str greeting)
+static void write_upgrade(struct conn *c, const struct buf *key, struct str protocol)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(1024);
+    buf_addf(&out,
+             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+             "Sec-WebSocket-Accept: %s\r\n",
+             key->data);
+    if (protocol.n)
+        buf_addf(&out, "Sec-WebSocket-Protocol: %.*s\r\n", STR_ARG(protocol));
+    buf_addz(&out, "\r\n");
+    conn_out(c, buf_str(&out));
+}
+
+bool conn_accept_socket(struct conn *c, const struct http_head *head, const char *protocol,
+                        struct str greeting)
 {
     struct buf key = BUF_INIT(64);
     if (head->method != HTTP_GET || head->minor < 1 || !head->connection_upgrade ||
-        !has_token(head, "Upgrade", "websocket")) {
+        !find_token(head, "Upgrade", "websocket").n) {
         refuse(c, 426, "Upgrade: websocket\r\nConnection: Upgrade\r\n",
                "this is a WebSocket endpoint");
         return false;
@@ -57,13 +83,7 @@ bool conn_accept_socket(struct conn *c, const struct http_head *head, struct str
         refuse(c, 400, "", "Sec-WebSocket-Key must be 16 bytes in base64");
         return false;
     }
-    struct buf out = BUF_INIT(1024);
-    buf_addf(&out,
-             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-             "Sec-WebSocket-Accept: %s\r\n\r\n",
-             key.data);
-    conn_out(c, buf_str(&out));
-    buf_release(&out);
+    write_upgrade(c, &key, find_token(head, "Sec-WebSocket-Protocol", protocol));
     buf_release(&key);
     c->ws = mem_alloc(sizeof *c->ws);
     ws_reader_init(c->ws, (size_t)option_get(c->net->options, net, body_bytes_max));
@@ -93,16 +113,16 @@ void conn_ws_answer(struct conn *c, struct str text)
         c->unanswered_bytes = 0;
     if (text.n)
         conn_ws_send(c, text);
-    if (c->close_code && c->unanswered == 0)
-        conn_ws_close(c, c->close_code, NULL);
+    if (c->unanswered == 0 && (c->close_code || (c->read_ended && !c->in.len)))
+        conn_ws_close(c, c->close_code ? c->close_code : WS_NO_STATUS, NULL);
     else if (c->reading_stopped || c->in.len)
         conn_out(c, STR("")); /* visits conn_flush_all(), which goes on reading */
 }
 
-void conn_ws_ping(struct conn *c)
+void conn_ws_probe(struct conn *c)
 {
     _cleanup_buf_ struct buf frame = BUF_INIT(64);
-    ws_write_frame(&frame, WS_PING, STR_NONE);
+    ws_write_frame(&frame, c->read_ended ? WS_PONG : WS_PING, STR_NONE);
     conn_out(c, buf_str(&frame));
 }
 
@@ -147,10 +167,10 @@ static void message(struct conn *c)
     c->net->handlers.message(c->net->handlers.ctx, c, c->ws->payload);
 }
 
-/* A message has as long to arrive as a request has. */
+/* A message has as long to arrive as a request has; one that cannot arrive is not waited for. */
 static void note_arriving(struct conn *c)
 {
-    if (!ws_is_reading(c->ws))
+    if (!ws_is_reading(c->ws) || c->read_ended)
         c->started_us = 0;
     else if (!c->started_us)
         c->started_us = loop_now_us(c->net->loop);
@@ -178,4 +198,13 @@ void conn_ws_input(struct conn *c)
         buf_drop_front(&c->in, c->in.len - in.n);
     else
         buf_release(&c->in);
+    if (c->read_ended && c->unanswered == 0)
+        conn_ws_close(c, WS_NO_STATUS, NULL);
+}
+
+void conn_ws_input_ended(struct conn *c)
+{
+    conn_ws_input(c);
+    if (c->state == CONN_SOCKET)
+        conn_ws_probe(c);
 }

@@ -4,10 +4,9 @@
  * One rule decides every doubtful case: if another reader on the way could take the message for
  * something else, it is refused. Hence a few readings that are narrower than the grammar:
  *
- * - Content-Length and Transfer-Encoding tell where a message ends, so they are taken in the one
- *   spelling every client uses: at most one space before the value and none behind it, no leading
- *   zeros, no empty list members. RFC 9110 lets a recipient strip blanks there; readers that strip
- *   different sets of them are a known way to smuggle.
+ * - Content-Length and Transfer-Encoding tell where a message ends. Spaces and tabs around their
+ *   values are stripped, as around all values (RFC 9110 §5.5); other characters that some reader
+ *   strips are refused in every value. No leading zeros (some read octal), no empty list members.
  * - Host must name a host. RFC 9110 §7.2 has an empty Host for targets without authority, but an
  *   http URI with an empty host is invalid (§4.2.1) and we serve no other scheme: 400. The comma
  *   and the rest of RFC 3986's sub-delims are legal in a reg-name and in no host name there is; a
@@ -271,6 +270,16 @@ static int read_authority(struct reader *r, struct str *target)
     return authority_is_valid(r->authority) ? 0 : refuse(r, 400, "the target's host is not valid");
 }
 
+/* Length of the scheme that begins an absolute target, or 0. */
+static size_t read_scheme(struct reader *r, struct str target)
+{
+    const struct str http = STR("http://"), https = STR("https://");
+    r->head->is_https = str_starts_nocase(target, https);
+    if (r->head->is_https)
+        return https.n;
+    return str_starts_nocase(target, http) ? http.n : 0;
+}
+
 static int read_path(struct reader *r, struct str target)
 {
     struct http_head *h = r->head;
@@ -287,15 +296,15 @@ static int read_path(struct reader *r, struct str target)
 
 static int read_target(struct reader *r, struct str target)
 {
-    const struct str scheme = STR("http://");
     if (target.n > HTTP_TARGET_BYTES_MAX)
         return refuse(r, 414, "the target is too long");
     if (str_is(target, "*")) {
         r->head->path = target;
         return r->head->method == HTTP_OPTIONS ? 0 : refuse(r, 400, "only OPTIONS may ask for *");
     }
-    if (target.n >= scheme.n && str_eq_nocase((struct str){target.p, scheme.n}, scheme)) {
-        target = str_skip(target, scheme.n);
+    size_t scheme_bytes = read_scheme(r, target);
+    if (scheme_bytes > 0) {
+        target = str_skip(target, scheme_bytes);
         int status = read_authority(r, &target);
         if (status < 0)
             return status;
@@ -391,17 +400,13 @@ static int read_expect(struct reader *r, struct str value)
 
 typedef int field_fn(struct reader *r, struct str value);
 
-enum field_rule {
-    FIELD_ANY = 0,
-    FIELD_ONCE = 1,  /* a second one is refused */
-    FIELD_EXACT = 2, /* as every client spells it: one space before the value, or none */
-};
+enum field_rule { FIELD_ANY, FIELD_ONCE }; /* once: a second one is refused */
 
 enum field_index { FIELD_HOST, FIELD_CONTENT_LENGTH, FIELD_TRANSFER_ENCODING };
 
 struct known_field {
     struct str name;
-    int rules;
+    enum field_rule rule;
     field_fn *read; /* or NULL: the value is stored at `offset` */
     size_t offset;
 };
@@ -411,10 +416,8 @@ struct known_field {
 #define AT(member) NULL, offsetof(struct http_head, member)
 static const struct known_field known_fields[] = {
     [FIELD_HOST]              = {NAME("Host"), FIELD_ONCE, AT(host)},
-    [FIELD_CONTENT_LENGTH]    = {NAME("Content-Length"), FIELD_ONCE | FIELD_EXACT,
-                                 read_content_length, 0},
-    [FIELD_TRANSFER_ENCODING] = {NAME("Transfer-Encoding"), FIELD_EXACT,
-                                 read_transfer_encoding, 0},
+    [FIELD_CONTENT_LENGTH]    = {NAME("Content-Length"), FIELD_ONCE, read_content_length, 0},
+    [FIELD_TRANSFER_ENCODING] = {NAME("Transfer-Encoding"), FIELD_ANY, read_transfer_encoding, 0},
     {NAME("Connection"),            FIELD_ANY,  read_connection, 0},
     {NAME("Expect"),                FIELD_ANY,  read_expect, 0},
     {NAME("Authorization"),         FIELD_ONCE, AT(authorization)},
@@ -438,16 +441,13 @@ static bool field_seen(const struct reader *r, enum field_index i)
     return r->seen & (UINT32_C(1) << i);
 }
 
-static int read_known_field(struct reader *r, unsigned index, struct str raw, struct str value)
+static int read_known_field(struct reader *r, unsigned index, struct str value)
 {
     const struct known_field *f = &known_fields[index];
     bool again = r->seen & (UINT32_C(1) << index);
     r->seen |= UINT32_C(1) << index;
-    if (again && (f->rules & FIELD_ONCE))
+    if (again && f->rule == FIELD_ONCE)
         return refuse(r, 400, "a header that may be given once was given twice");
-    if ((f->rules & FIELD_EXACT) && !str_eq(raw, value) &&
-        !(str_starts(raw, STR(" ")) && str_eq(str_skip(raw, 1), value)))
-        return refuse(r, 400, "blanks around Content-Length or Transfer-Encoding");
     if (f->read)
         return f->read(r, value);
     if (!again)
@@ -473,7 +473,7 @@ static int read_field_line(struct reader *r, struct str line)
     h->headers[h->header_count++] = (struct http_header){name, value};
     for (unsigned i = 0; i < ARRAY_LEN(known_fields); i++)
         if (str_eq_nocase(known_fields[i].name, name))
-            return read_known_field(r, i, raw, value);
+            return read_known_field(r, i, value);
     return 0;
 }
 

@@ -7,8 +7,8 @@
  * never Content-Length together with Transfer-Encoding; Transfer-Encoding is exactly `chunked`
  * (an unknown coding: 501; anything after `chunked`: 400); no blank before a header's colon, no
  * folded lines, no control characters in values; no NUL anywhere; the target in origin-form,
- * absolute-form (http only) or `*` for OPTIONS; HTTP/1.0 is served (no keep-alive unless asked),
- * other 1.x as 1.1, other majors: 505.
+ * absolute-form (http or https) or `*` for OPTIONS; HTTP/1.0 is served (no keep-alive unless
+ * asked), other 1.x as 1.1, other majors: 505.
  *
  * A head is parsed in one go once it is complete: http_head_length() looks for its end and resumes
  * where it stopped, so a slow sender costs O(n) in all. What comes out never depends on how the
@@ -61,6 +61,7 @@ struct http_head {
     enum http_method method;
     struct str path;  /* of the target, not decoded, no encoded controls; "*" for OPTIONS * */
     struct str query; /* after '?', or n == 0 */
+    bool is_https;    /* of an absolute target: to be served over TLS only (RFC 9110 §7.4) */
     int minor;        /* 0 or 1: HTTP/1.2 and up are served as 1.1 */
     bool keep_alive;
     bool expect_continue; /* and there is a body to wait for; never in HTTP/1.0 */

@@ -76,6 +76,15 @@ static bool address_is_loopback(const struct address *a)
     return false;
 }
 
+int net_check_address(const char *address, struct err *err)
+{
+    struct address a;
+    if (address_parse(address, &a))
+        return 0;
+    return err_set(err, ERR_USAGE,
+                   "--listen %.64s: give PORT, or ADDRESS:PORT with a numeric address", address);
+}
+
 bool net_address_is_loopback(const char *address)
 {
     struct address a;
@@ -173,12 +182,18 @@ int net_listen(struct net *n, const char *address, int *ret_port, struct err *er
 {
     struct address a;
     int fd = -1;
-    if (!address_parse(address, &a))
-        return err_set(err, ERR_USAGE, "--listen %.64s: must be HOST:PORT with a numeric host",
-                       address);
-    int r = bind_listen(&a, &fd);
+    int r = net_check_address(address, err);
     if (r < 0)
-        return err_set(err, ERR_IO, "cannot listen on %.64s: %s", address, strerror(-r));
+        return r;
+    address_parse(address, &a);
+    r = bind_listen(&a, &fd);
+    if (r == -EADDRINUSE)
+        return err_set(err, ERR_LOCKED,
+                       "port %s is in use; try --listen 127.0.0.1:0, which takes a free one",
+                       strrchr(address, ':') + 1);
+    if (r < 0)
+        return err_set(err, ERR_CONFIG, "cannot listen on %.64s: %s; give another --listen",
+                       address, strerror(-r));
     a.bytes = sizeof a.v6;
     REQUIRE(getsockname(fd, &a.any, &a.bytes) == 0);
     struct listener *l = mem_zalloc(sizeof *l);

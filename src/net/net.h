@@ -54,8 +54,11 @@ struct net *net_new(struct loop *loop, const struct options *options, struct tls
                     const struct net_handlers *handlers);
 struct net *net_free(struct net *n); /* NULL; closes everything at once */
 
-/* "127.0.0.1:7433", "[::1]:0", "0.0.0.0:80". *ret_port is the port taken. */
+/* "127.0.0.1:7433", "[::1]:0", "0.0.0.0:80". *ret_port is the port taken. ERR_LOCKED if the port is
+ * in use, ERR_CONFIG or ERR_USAGE if the address is no good; each says what to do. */
 int net_listen(struct net *n, const char *address, int *ret_port, struct err *err);
+/* 0, or ERR_USAGE that says how an address is written. */
+int net_check_address(const char *address, struct err *err);
 /* Is the host part of an address loopback only? */
 bool net_address_is_loopback(const char *address);
 void net_stop_accepting(struct net *n);
@@ -79,7 +82,9 @@ void *conn_data(const struct conn *c);
 /* extra_headers: "Name: value\r\n"…, or "". For HEAD the body's length is told, not sent. */
 void conn_respond(struct conn *c, int status, const char *content_type, const char *extra_headers,
                   struct str body);
-/* Answers 101 and goes on as a WebSocket; false if the head is not a valid upgrade (answered). */
-bool conn_accept_socket(struct conn *c, const struct http_head *head, struct str greeting);
+/* Answers 101 and goes on as a WebSocket; false if the head is not a valid upgrade (answered).
+ * `protocol` is the subprotocol spoken here: it is named in the answer if the client offers it. */
+bool conn_accept_socket(struct conn *c, const struct http_head *head, const char *protocol,
+                        struct str greeting);
 /* Ends a WebSocket (with this code) or a stream, with the reason. No-op for others. */
 void conn_end(struct conn *c, int code, const char *reason);

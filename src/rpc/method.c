@@ -53,9 +53,9 @@ const struct method method_table[] = {
      "Gives up the open turn: it stays open and belongs to the next writer. Owner or operator. "
      "Writes `turn_cleared` once; history is never deleted."},
     {"event.list", METHOD_READ, MAY_ALL,
-     params_event_list, method_event_list, "`{events, nextAfterSeq}`",
-     "The log of a conversation, in order. A page of large events may be shorter than `limit`; an "
-     "empty one is the end."},
+     params_event_list, method_event_list, "`{events, nextAfterSeq}`, of all `{events, nextAfterId}`",
+     "The log of a conversation, or of all in the order of commit. A page of large events may be "
+     "shorter than `limit`; an empty one is the end."},
     {"event.subscribe", METHOD_CONTROL, MAY_ALL,
      params_event_subscribe, method_event_subscribe, "`{subscription}`",
      "Backlog, then live events, with no gap and no repeat, as notifications `event` (the event "
@@ -82,9 +82,10 @@ const struct method method_table[] = {
     {"participant.heartbeat", METHOD_CONTROL, MAY_OPERATOR | MAY_AGENT,
      params_participant_heartbeat, method_participant_heartbeat,
      "`{status:\"ok\"|\"rejoin_required\"|\"superseded\", readyUntil?, activeUntil?, staleEpoch?, "
-     "epoch?, directive?:\"stop\"}`",
-     "A sign of life of the listener, and with an epoch of the worker. What is wrong with it is told "
-     "in the answer, never as an error."},
+     "epoch?, directive?:\"stop\", renewed:{listener, work}}`",
+     "A sign of life of the listener, and with an epoch of the worker. `renewed` says which leases it has "
+     "renewed. `staleEpoch: true`: the work that it names is not held by it: another epoch, or none was given; "
+     "`epoch` is the present one. What is wrong with it is told in the answer, never as an error."},
     {"participant.leave", METHOD_CONTROL, MAY_OPERATOR | MAY_AGENT,
      params_participant, method_participant_leave, "`{}`",
      "Ends the listener's lease; of a superseded connection: no effect."},
@@ -132,11 +133,13 @@ const struct method method_table[] = {
     {"task.complete", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
      params_task_complete, method_task_complete,
      "`{task: Task, deliverableCardId, handoffTask?}`",
-     "This task is done, and no other; the next in the queue becomes pending."},
+     "This task is done, and no other; the next in the queue becomes pending. A repeat with the same deliverable "
+     "and hand-off gets the same answer; with others it is IDEMPOTENCY_CONFLICT, and what was kept stays."},
     {"task.fail", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
-     params_task_fail, method_task_fail, "`{task: Task}`", "The work cannot be done."},
+     params_task_fail, method_task_fail, "`{task: Task}`", "The work cannot be done. A repeat with another reason is IDEMPOTENCY_CONFLICT."},
     {"task.cancel", METHOD_WRITE, MAY_OPERATOR,
-     params_task_cancel, method_task_cancel, "`{task: Task}`", "Somebody does not want it any more."},
+     params_task_cancel, method_task_cancel, "`{task: Task}`", "Somebody does not want it any more. A repeat "
+     "with another reason is IDEMPOTENCY_CONFLICT."},
     {"task.get", METHOD_READ, MAY_ALL, params_task, method_task_get, "`{task: Task}`",
      "Task: `{task, conversation, role, status, content, channel, epoch, attempts, assignedTo, "
      "claimedBy, held?, note, createdAt, pendingAt, acknowledgedAt, startedAt, completedAt, "
@@ -180,24 +183,26 @@ const struct method method_table[] = {
      "null if nobody starts it for us, or it runs, or its machine is offline (the wish stands)."},
     {"agent.stop", METHOD_WRITE, MAY_OPERATOR,
      params_agent, method_agent_stop, "`{command, desired, reason?}`",
-     "A person wants it down: desired `stopped`. Never undone by anything but a person."},
+     "A person wants it down: desired `stopped`. Never undone by anything but a person. A process on a machine "
+     "that is lost is given up, and stopped if that machine comes back."},
     {"agent.restart", METHOD_WRITE, MAY_OPERATOR,
      params_agent, method_agent_restart, "`{command, desired, deduplicated?, reason?}`",
      "A new process in place of the one there is, which is proven dead first."},
     {"agent.set", METHOD_WRITE, MAY_OPERATOR,
      params_agent_set, method_agent_set, "`{agent}`",
-     "Adds a role, changes what runs for it and where, or removes it."},
+     "Adds a role, changes what runs for it and where, or removes it. Its process must have ended, or be on a "
+     "machine that is lost; then it is given up."},
     {"agent.list", METHOD_READ, MAY_ALL,
      params_agent_list, method_agent_list,
-     "`{agents:[{agent, conversation, role, desired, view, kind, machine, process?, participant, task?, "
-     "restarts, breaker}]}`",
+     "`{agents:[{agent, conversation, role, desired, view, kind, machine, pinned, process?, participant, "
+     "task?, restarts, breaker}]}`",
      "Who is there and how; of all active conversations, up to a page."},
     {"agent.why", METHOD_READ, MAY_ALL,
      params_agent_why, method_agent_why,
      "`{agent, view, now, cause, says, remedy, next, pid, evidence, standing, historyIsCut, history}`",
      "As `conversation.why`, for one agent."},
     {"agent.logs", METHOD_READ, MAY_OPERATOR | MAY_READ,
-     params_agent_logs, method_agent_logs, "`{text, truncated, next}`",
+     params_agent_logs, method_agent_logs, "`{text, truncated, next, linesBefore?}`",
      "The end of what its processes have printed, fetched from its machine; with `after` what came since, "
      "which may be nothing."},
     {"machine.register", METHOD_CONTROL, MAY_OPERATOR | MAY_MACHINE,
@@ -214,6 +219,11 @@ const struct method method_table[] = {
      "Answers a `read-log` that came with a poll: `{type, request, conversation, role, tailBytes, after?}`."},
     {"machine.list", METHOD_READ, MAY_OPERATOR | MAY_READ,
      params_none, method_machine_list, "`{machines}`", "Every machine that ever registered."},
+    {"machine.forget", METHOD_WRITE, MAY_OPERATOR,
+     params_machine_forget, method_machine_forget, "`{}`",
+     "A host that will not come back: its agents are let go, and those that nobody pinned to it are started "
+     "elsewhere. The machine must be offline for `machine.fence_seconds`, or with `force` for any time. If it "
+     "comes back after all, it registers anew, and what it still runs is stopped."},
     {"machine.why", METHOD_READ, MAY_OPERATOR | MAY_READ,
      params_machine_why, method_machine_why,
      "`{machine, status, now, cause, says, remedy, next, evidence, standing}`",
@@ -339,6 +349,53 @@ static void write_errors(struct buf *out)
     buf_addc(out, '\n');
 }
 
+static void write_json_rules(struct buf *out)
+{
+    // clang-format off
+    static const char *const rules[][2] = {
+        {"text that is not JSON (RFC 8259, in UTF-8)",
+         "PARSE, with `id: null`; nothing of it is done, also if it is a batch"},
+        {"half a surrogate pair (`\"\\ud83d\"`), also in a key", "taken; it becomes U+FFFD"},
+        {"`\\u0000` in what is kept as JSON (object, any value), also in a key",
+         "taken; it stays `\\u0000`"},
+        {"`\\u0000` in a param of type string", "INVALID_PARAMS: `must not hold the character U+0000`"},
+        {"a key that an object has twice", "INVALID_PARAMS: `duplicate key`"},
+        {"an integer beyond 64 bits, a real beyond a double (`1e400`)",
+         "INVALID_PARAMS: `number out of range`"},
+        {"a value nested deeper than `net.json_depth_max` (a call is level 1; in a batch, 2)",
+         "INVALID_PARAMS: `nested too deeply`"},
+        {"`\"params\": []`", "the same as no params"},
+        {"an `id` that is a string or a number of any size", "comes back as it was written"},
+        {"a member of the call itself given twice (`method`, `id`, …)",
+         "INVALID_REQUEST with `data.member`; the `id` is null if there are two different ones"},
+        {"members of the call itself other than `jsonrpc`, `id`, `method`, `params`", "ignored"},
+    };
+    // clang-format on
+    buf_addz(out,
+             "## JSON\n\nWhat is JSON and not taken refuses the call that it is in, by its `id`; "
+             "the other calls of a batch go on. `data.path` says where it is in the params.\n\n"
+             "| in a request | answer |\n|---|---|\n");
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+        buf_addf(out, "| %s | %s |\n", rules[i][0], rules[i][1]);
+    buf_addc(out, '\n');
+}
+
+static void write_transport_rules(struct buf *out)
+{
+    buf_addz(
+        out,
+        "## HTTP and WebSocket\n\n"
+        "- HTTP/1.1 by RFC 9110 and 9112, strict where two readers could see two messages. A "
+        "target "
+        "may be absolute: `http://…`, and `https://…` over TLS (without TLS: 421).\n"
+        "- `Bearer` has no case; one or more spaces follow it.\n"
+        "- `HEAD` never gets a body, errors included. `OPTIONS *` is 204 with `Allow`, without a "
+        "token.\n"
+        "- A client that ends its sending side still gets its answers, over HTTP and over a "
+        "WebSocket; then the server closes.\n"
+        "- The subprotocol `jsonrpc` is accepted on `/ws` if it is offered; none is needed.\n\n");
+}
+
 void method_write_docs(struct buf *out)
 {
     buf_addz(out,
@@ -349,6 +406,8 @@ void method_write_docs(struct buf *out)
              "An error's `data` has at least `name`; for INVALID_PARAMS also `path` and "
              "`reason`.\n\n");
     write_errors(out);
+    write_json_rules(out);
+    write_transport_rules(out);
     buf_addz(out, "## Methods\n\n");
     for (size_t i = 0; i < method_count; i++)
         write_method(out, &method_table[i]);

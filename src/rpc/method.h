@@ -128,7 +128,8 @@ method_fn method_agent_start, method_agent_stop, method_agent_restart, method_ag
 /* The machine that calls, as its name, instance and token say; a sign of life. */
 int method_find_machine(struct method_context *c, struct machine **ret, struct err *err);
 method_fn method_agent_logs, method_machine_log;
-method_fn method_machine_register, method_machine_poll, method_machine_report, method_machine_list;
+method_fn method_machine_register, method_machine_poll, method_machine_report, method_machine_list,
+    method_machine_forget;
 
 /* For message.send: a task for the role, with this content. */
 struct task;
@@ -204,7 +205,8 @@ extern const struct param params_card_get[], params_card_list[];
 extern const struct param params_agent[], params_agent_why[], params_agent_set[],
     params_agent_list[];
 extern const struct param params_agent_logs[], params_machine_log[], params_machine_why[];
-extern const struct param params_machine_register[], params_machine_poll[], params_machine_report[];
+extern const struct param params_machine_register[], params_machine_forget[], params_machine_poll[],
+    params_machine_report[];
 extern const struct param params_participant[], params_participant_heartbeat[],
     params_participant_list[];
 extern const struct param params_task_create[], params_task_wait[], params_task_claim[],

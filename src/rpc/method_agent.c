@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "domain/agent.h"
 #include "domain/command.h"
 #include "domain/conversation.h"
+#include "domain/machine.h"
 #include "domain/participant.h"
 #include "domain/process.h"
 #include "domain/start.h"
@@ -14,10 +16,17 @@
 
 enum { AGENTS_PER_PAGE = 500 };
 
+#define FORCE_ROW                                                                       \
+    {                                                                                   \
+        .name = "force", .type = PARAM_BOOL,                                            \
+        .doc = "gives up its process if its machine is offline and may still come back" \
+    }
+
 const struct param params_agent[] = {
     CONVERSATION_ROW,
     ROLE_ROW,
     {.name = "reason", .type = PARAM_STRING, .max = 1000, .doc = "for people"},
+    FORCE_ROW,
     KEY_ROW,
     PARAMS_END,
 };
@@ -34,10 +43,11 @@ const struct param params_agent_set[] = {
     {.name = "machine",
      .type = PARAM_NAME,
      .may_be_null = true,
-     .doc = "where; null: the first that offers it"},
+     .doc = "there and nowhere else; null: the least loaded machine that offers its kind"},
     {.name = "removed",
      .type = PARAM_BOOL,
      .doc = "takes the role out; its open tasks are canceled"},
+    FORCE_ROW,
     KEY_ROW,
     PARAMS_END,
 };
@@ -46,6 +56,11 @@ const struct param params_agent_list[] = {
     {.name = "conversation", .type = PARAM_INT, .max = ID_MAX, .doc = "only of this one"},
     PARAMS_END,
 };
+
+static bool is_forced(const struct method_context *c)
+{
+    return params_bool(c->params, "force", false);
+}
 
 static int find_agent(struct method_context *c, struct head **ret_head, struct agent **ret,
                       struct err *err)
@@ -93,7 +108,7 @@ int method_agent_start(struct method_context *c, struct json_out *out, struct er
     if (r == 0)
         r = head_check_active(h, err);
     if (r == 0)
-        r = agent_start_by_person(c->work, a, "started_by_user", err);
+        r = agent_start_by_person(c->work, a, is_forced(c), "started_by_user", err);
     return r < 0 ? r : write_command(c, a, before, true, out, err);
 }
 
@@ -105,7 +120,7 @@ int method_agent_stop(struct method_context *c, struct json_out *out, struct err
     int r = find_agent(c, &h, &a, err);
     if (r < 0)
         return r;
-    r = agent_stop_by_person(c->work, a, err);
+    r = agent_stop_by_person(c->work, a, is_forced(c), err);
     return r < 0 ? r : write_command(c, a, before, false, out, err);
 }
 
@@ -118,7 +133,7 @@ int method_agent_restart(struct method_context *c, struct json_out *out, struct 
     if (r == 0)
         r = head_check_active(h, err);
     if (r == 0)
-        r = agent_restart_by_person(c->work, a, err);
+        r = agent_restart_by_person(c->work, a, is_forced(c), err);
     return r < 0 ? r : write_command(c, a, before, true, out, err);
 }
 
@@ -132,14 +147,58 @@ static void set_text(struct method_context *c, char *ret, size_t room, const cha
 }
 
 /* Its process, or the start of it, belongs where it is. */
-static int refuse_to_move(const struct agent *a, struct err *err)
+static int refuse_to_move(const struct work *w, const struct agent *a, struct err *err)
 {
-    err_set(err, ERR_INVALID_TRANSITION,
-            "%lld:%s is %s: stop it before it gets another kind or machine",
-            (long long)a->conversation, a->role, agent_view_name(a->view));
+    const struct machine *m = machine_find(w, str_of(a->machine));
+    char lost[CLOCK_ISO_BYTES];
+    bool is_away = m && !m->is_online;
+    if (is_away) {
+        clock_iso(machine_fence_due_ms(w, m), lost);
+        err_set(
+            err, ERR_INVALID_TRANSITION,
+            "%lld:%s may still run on machine %s, which is offline: wait until %s, or use force "
+            "if that host is gone",
+            (long long)a->conversation, a->role, m->name, lost);
+    } else {
+        err_set(err, ERR_INVALID_TRANSITION,
+                "%lld:%s is %s: stop it before it gets another kind or machine",
+                (long long)a->conversation, a->role, agent_view_name(a->view));
+    }
     err_str(err, "from", str_of(agent_view_name(a->view)));
     err_str(err, "trigger", STR("agent.set"));
-    return err_json(err, "allowed", STR("[\"agent.stop\"]"));
+    return err_json(err, "allowed", is_away ? STR("[\"force\"]") : STR("[\"agent.stop\"]"));
+}
+
+/* Does what was set belong to another process than the one there is? */
+static bool moves(const struct agent *a, const struct agent *before)
+{
+    bool is_elsewhere = a->pinned[0] && strcmp(a->pinned, before->pinned) != 0 &&
+                        strcmp(a->pinned, a->machine) != 0;
+    return a->process != PROCESS_NONE && (is_elsewhere || strcmp(a->kind, before->kind) != 0);
+}
+
+static int change(struct method_context *c, struct agent *a, struct err *err)
+{
+    int r = agent_withdraw_start(c->work, a, err);
+    if (r < 0)
+        return r;
+    struct agent before = *a;
+    agent_edit(c->work, a);
+    a->desired = a->is_removed ? DESIRED_AUTO : a->desired; /* it is back */
+    a->is_removed = false;
+    set_text(c, a->kind, sizeof a->kind, "kind");
+    set_text(c, a->pinned, sizeof a->pinned, "machine");
+    bool force = is_forced(c);
+    if (moves(a, &before) && !agent_is_beyond_reach(c->work, a, force))
+        return refuse_to_move(c->work, a, err);
+    /* Who is sent to another machine, or let go to any, does not wait for a lost one. */
+    bool is_sent = json_get(c->params, "machine") != NULL;
+    r = is_sent && agent_is_beyond_reach(c->work, a, force)
+            ? agent_give_up_process(c->work, a, "moved_by_user", err)
+            : agent_store(c->work, a, "set", err);
+    if (r == 0)
+        r = agent_bring_up(c->work, a, "has_work", err); /* somebody may be able to, now */
+    return r < 0 ? r : agent_look_at_work(c->work, a, err);
 }
 
 int method_agent_set(struct method_context *c, struct json_out *out, struct err *err)
@@ -164,23 +223,8 @@ int method_agent_set(struct method_context *c, struct json_out *out, struct err 
     if (r < 0 || (removes && a->is_removed))
         return r;
     if (removes)
-        return conversation_remove_agent(c->work, a, err);
-    r = agent_withdraw_start(c->work, a, err);
-    if (r < 0)
-        return r;
-    struct agent before = *a;
-    agent_edit(c->work, a);
-    a->desired = a->is_removed ? DESIRED_AUTO : a->desired; /* it is back */
-    a->is_removed = false;
-    set_text(c, a->kind, sizeof a->kind, "kind");
-    set_text(c, a->machine, sizeof a->machine, "machine");
-    if (a->process != PROCESS_NONE &&
-        (strcmp(a->kind, before.kind) != 0 || strcmp(a->machine, before.machine) != 0))
-        return refuse_to_move(a, err);
-    r = agent_store(c->work, a, "set", err);
-    if (r == 0)
-        r = agent_bring_up(c->work, a, "has_work", err); /* somebody may be able to, now */
-    return r < 0 ? r : agent_look_at_work(c->work, a, err);
+        return conversation_remove_agent(c->work, a, is_forced(c), err);
+    return change(c, a, err);
 }
 
 /* ---- list, why ---- */
@@ -198,7 +242,7 @@ static int write_agent(struct method_context *c, const struct agent *a, struct j
     if (a->view_ms)
         json_time(out, "since", a->view_ms);
     json_stringz(out, "kind", a->kind[0] ? a->kind : NULL);
-    json_stringz(out, "machine", a->machine[0] ? a->machine : NULL);
+    agent_write_machine(out, a);
     int64_t pid = 0;
     int r = a->spawn_id[0] ? process_pid(c->work, a->spawn_id, &pid, err) : 0;
     if (a->spawn_id[0]) {

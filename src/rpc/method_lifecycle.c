@@ -103,14 +103,14 @@ static int write_if_ensured(struct method_context *c, struct agent *a, struct js
 
 static int ensure(struct method_context *c, struct agent *a, struct json_out *out, struct err *err)
 {
-    int r = agent_start_by_person(c->work, a, "ensured_by_user", err);
+    int r = agent_start_by_person(c->work, a, false, "ensured_by_user", err);
     return r < 0 ? r : write_if_ensured(c, a, out, err);
 }
 
 static int stop(struct method_context *c, struct agent *a, struct json_out *out, struct err *err)
 {
     (void)out;
-    return agent_stop_by_person(c->work, a, err);
+    return agent_stop_by_person(c->work, a, false, err);
 }
 
 int method_lifecycle_ensure(struct method_context *c, struct json_out *out, struct err *err)

@@ -18,7 +18,7 @@ const struct param params_agent_logs[] = {
     {.name = "after",
      .type = PARAM_STRING,
      .max = LOG_POSITION_BYTES_MAX,
-     .doc = "`next` of an earlier answer: what came since"},
+     .doc = "`next` of an earlier answer: what came since; or `start`: the oldest there is"},
     PARAMS_END,
 };
 
@@ -40,6 +40,7 @@ const struct param params_machine_log[] = {
      .type = PARAM_STRING,
      .max = LOG_POSITION_BYTES_MAX,
      .doc = "where to go on; the machine's own"},
+    {.name = "linesBefore", .type = PARAM_INT, .max = ID_MAX, .doc = "lines before the text"},
     PARAMS_END,
 };
 
@@ -48,6 +49,8 @@ static void write_log(struct work *w, struct log_request *l, struct json_out *ou
     json_string(out, "text", (struct str){l->text, l->text_bytes});
     json_bool(out, "truncated", l->is_truncated);
     json_stringz(out, "next", l->next_position[0] ? l->next_position : NULL);
+    if (l->lines_before >= 0)
+        json_int(out, "linesBefore", l->lines_before);
     log_request_end(w, l);
 }
 
@@ -88,12 +91,16 @@ int method_agent_logs(struct method_context *c, struct json_out *out, struct err
 
 int method_machine_log(struct method_context *c, struct json_out *out, struct err *err)
 {
+    const struct log_answer answer = {
+        .text = params_str(c->params, "text"),
+        .next_position = params_str(c->params, "next"),
+        .is_truncated = params_bool(c->params, "truncated", false),
+        .lines_before = params_int(c->params, "linesBefore", -1),
+    };
     struct machine *m;
     (void)out;
     int r = method_find_machine(c, &m, err);
     return r < 0 ? r
                  : log_request_answer(c->work, params_int(c->params, "request", 0), m->name,
-                                      params_str(c->params, "text"),
-                                      params_bool(c->params, "truncated", false),
-                                      params_str(c->params, "next"), err);
+                                      &answer, err);
 }

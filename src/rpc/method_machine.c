@@ -1,4 +1,4 @@
-/* method_machine.c: machine.register, .poll, .report, .list. */
+/* method_machine.c: machine.register, .poll, .report, .list, .forget. */
 #include <stdio.h>
 
 #include "domain/agent.h"
@@ -160,6 +160,13 @@ const struct param params_machine_report[] = {
      .max = FACTS_MAX,
      .fields = fact_fields,
      .doc = "in order of n"},
+    PARAMS_END,
+};
+
+const struct param params_machine_forget[] = {
+    MACHINE_ROW,
+    {.name = "force", .type = PARAM_BOOL, .doc = "although it may still come back"},
+    KEY_ROW,
     PARAMS_END,
 };
 
@@ -418,7 +425,16 @@ int method_machine_list(struct method_context *c, struct json_out *out, struct e
     (void)err;
     json_array(out, "machines");
     for (const struct machine *m = c->work->machines; m; m = m->next)
-        machine_write(c->work, m, out);
+        if (!m->is_forgotten)
+            machine_write(c->work, m, out);
     json_end(out);
     return 0;
+}
+
+int method_machine_forget(struct method_context *c, struct json_out *out, struct err *err)
+{
+    struct machine *m;
+    (void)out;
+    int r = machine_get(c->work, params_name(c->arena, c->params, "machine"), &m, err);
+    return r < 0 ? r : machine_forget(c->work, m, params_bool(c->params, "force", false), err);
 }

@@ -45,9 +45,13 @@ static const struct param outcome_fields[] = {
 static const struct param precondition_fields[] = {
     {.name = "lastClosedSeq",
      .type = PARAM_INT,
-     .required = true,
      .max = ID_MAX,
+     .fallback = "any",
      .doc = "as in `head`"},
+    {.name = "knownRole",
+     .type = PARAM_BOOL,
+     .fallback = "false",
+     .doc = "`agentId` is a role of the conversation; without it, guests may write too"},
     PARAMS_END,
 };
 
@@ -304,6 +308,7 @@ static int address(struct method_context *c, const struct event *e, bool is_repe
 
 int method_message_send(struct method_context *c, struct json_out *out, struct err *err)
 {
+    const struct json *precondition = params_get(c->params, "precondition");
     struct attachment *attachments = NULL;
     size_t count = 0;
     struct append a = {
@@ -311,8 +316,8 @@ int method_message_send(struct method_context *c, struct json_out *out, struct e
         .agent_id = params_name(c->arena, c->params, "agentId"),
         .turn = read_turn(c->params),
         .finality = read_finality(c->params),
-        .precondition_closed_seq =
-            params_int(params_get(c->params, "precondition"), "lastClosedSeq", -1),
+        .precondition_closed_seq = params_int(precondition, "lastClosedSeq", -1),
+        .precondition_known_role = params_bool(precondition, "knownRole", false),
         .key = c->key,
     };
     struct str to = params_name(c->arena, c->params, "to");

@@ -6,6 +6,7 @@
 #include "domain/start.h"
 #include "domain/participant.h"
 #include "domain/task.h"
+#include "domain/task_end.h"
 #include "rpc/method.h"
 #include "rpc/rpc.h"
 
@@ -114,6 +115,11 @@ const struct param params_task_list[] = {
      .fallback = "0",
      .doc = "continue after this number"},
     {.name = "limit", .type = PARAM_INT, .min = 1, .max = 500, .fallback = "50", .doc = "page"},
+    {.name = "spans",
+     .type = PARAM_BOOL,
+     .doc = "with `dispatchedAt` and `spans`: the longest times of each kind that it waited, and "
+            "who ended "
+            "them; what `reeve backtest` reads"},
     PARAMS_END,
 };
 
@@ -278,7 +284,7 @@ int method_task_progress(struct method_context *c, struct json_out *out, struct 
 
 /* ---- the ends ---- */
 
-static int hand_off(struct method_context *c, const struct task *from, struct json_out *out,
+static int hand_off(struct method_context *c, struct task *from, struct json_out *out,
                     struct err *err)
 {
     const struct json *handoff = params_get(c->params, "handoff");
@@ -287,17 +293,37 @@ static int hand_off(struct method_context *c, const struct task *from, struct js
         return 0;
     int r = method_create_task(c, from->conversation, params_name(c->arena, handoff, "role"),
                                json_get(handoff, "content"), &t, err);
+    if (r == 0)
+        r = task_end_note_handoff(c->work, from, t->task, err);
+    return r < 0 ? r : task_write(c->work, t, out, "handoffTask", err);
+}
+
+/* Of a repeat: what was handed on, as it stands now. */
+static int show_handoff(struct method_context *c, const struct task *from, struct json_out *out,
+                        struct err *err)
+{
+    struct task *t;
+    int64_t next;
+    int r = task_end_handoff(c->work, from, &next, err);
+    if (r < 0 || !next)
+        return r;
+    r = task_get(c->work, next, &t, err);
     return r < 0 ? r : task_write(c->work, t, out, "handoffTask", err);
 }
 
 int method_task_complete(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct task *t;
-    const struct json *deliverable = json_get(c->params, "deliverable");
+    const struct json *deliverable = json_get(c->params, "deliverable"),
+                      *handoff = params_get(c->params, "handoff");
     struct task_move m = TASK_MOVE(TRIGGER_COMPLETE);
     m.stop_reason = STOP_COMPLETED;
     if (deliverable)
         m.deliverable = method_json_text(c, deliverable);
+    if (handoff) {
+        m.handoff_role = params_name(c->arena, handoff, "role");
+        m.handoff = method_json_text(c, json_get(handoff, "content"));
+    }
     int r = method_find_task(c, &t, err);
     bool was_over = r == 0 && task_is_over(t);
     if (r == 0)
@@ -310,7 +336,7 @@ int method_task_complete(struct method_context *c, struct json_out *out, struct 
         json_int(out, "deliverableCardId", t->deliverable);
     else
         json_null(out, "deliverableCardId");
-    return was_over ? 0 : hand_off(c, t, out, err);
+    return was_over ? show_handoff(c, t, out, err) : hand_off(c, t, out, err);
 }
 
 int method_task_fail(struct method_context *c, struct json_out *out, struct err *err)
@@ -332,8 +358,9 @@ int method_task_cancel(struct method_context *c, struct json_out *out, struct er
     m.stop_reason = STOP_CANCELED_BY_USER;
     m.error = params_str(c->params, "reason");
     int r = method_find_task(c, &t, err);
-    if (r == 0 && t->end_trigger != TRIGGER_CANCEL)
-        r = task_move(c->work, t, &m, err);
+    if (r == 0)
+        r = t->end_trigger == TRIGGER_CANCEL ? task_end_check_repeat(c->work, t, &m, err)
+                                             : task_move(c->work, t, &m, err);
     return r < 0 ? r : task_write(c->work, t, out, "task", err);
 }
 
@@ -385,6 +412,7 @@ int method_task_list(struct method_context *c, struct json_out *out, struct err 
     int64_t limit = params_int(c->params, "limit", 50), n = 0, shown = 0;
     int64_t conversation = params_int(c->params, "conversation", -1);
     struct str role = params_name(c->arena, c->params, "role");
+    bool has_spans = params_bool(c->params, "spans", false);
     if (role.p && conversation < 0)
         return params_refuse(err, "role", "only with conversation");
     if (conversation < 0 && c->grant->conversation)
@@ -401,7 +429,8 @@ int method_task_list(struct method_context *c, struct json_out *out, struct err 
         struct task *t;
         r = task_get(c->work, numbers[shown], &t, err);
         if (r == 0 && is_wanted(c, t))
-            r = task_write(c->work, t, out, NULL, err);
+            r = has_spans ? task_write_with_spans(c->work, t, out, NULL, err)
+                          : task_write(c->work, t, out, NULL, err);
     }
     json_end(out);
     if (n > shown)

@@ -66,7 +66,7 @@ static int read_grant(struct method_context *c, struct grant *ret, struct err *e
     if (ttl.p && (!clock_parse_duration(ttl, &ttl_ms) || ttl_ms <= 0))
         return params_refuse(err, "ttl", "must be a duration such as 90s, 10m or 4h");
     if (ttl.p)
-        ret->expires_ms = c->work->now_ms + ttl_ms;
+        ret->expires_ms = all_time_until_ms(ALL_TIME_TOKEN, c->work->now_ms, ttl_ms);
     return check_bindings(ret, err);
 }
 

@@ -18,27 +18,41 @@ struct path {
     size_t item;
 };
 
-enum { PATH_BYTES_MAX = 256, NAME_SHOWN_MAX = 64 };
+enum { PATH_BYTES_MAX = 256, NAME_SHOWN_MAX = 64, ITEM_BYTES_MAX = 24 };
 
-static void path_write(const struct path *p, struct buf *out)
+/* False once the path is cut, for want of room. */
+static bool path_write(const struct path *p, struct buf *out)
 {
     if (!p->above)
-        return;
-    path_write(p->above, out);
+        return true;
+    if (!path_write(p->above, out))
+        return false;
+    size_t n = MIN(p->name.n, (size_t)NAME_SHOWN_MAX);
+    if (out->len + n + ITEM_BYTES_MAX > PATH_BYTES_MAX) {
+        buf_addz(out, "…");
+        return false;
+    }
     if (!p->name.p) {
         buf_addf(out, "[%zu]", p->item);
-        return;
+        return true;
     }
     if (out->len)
         buf_addc(out, '.');
-    buf_add(out, p->name.p, MIN(p->name.n, (size_t)NAME_SHOWN_MAX));
+    buf_add(out, p->name.p, n);
+    return true;
+}
+
+static int refuse_at(struct err *err, struct str path, const char *reason)
+{
+    struct str shown = path.n ? path : STR("params");
+    err_set(err, ERR_INVALID_PARAMS, "%.*s: %s", STR_ARG(shown), reason);
+    err_str(err, "path", path);
+    return err_str(err, "reason", str_of(reason));
 }
 
 int params_refuse(struct err *err, const char *path, const char *reason)
 {
-    err_set(err, ERR_INVALID_PARAMS, "%s: %s", path[0] ? path : "params", reason);
-    err_str(err, "path", str_of(path));
-    return err_str(err, "reason", str_of(reason));
+    return refuse_at(err, str_of(path), reason);
 }
 
 _printf_(3, 4) static int refuse(struct err *err, const struct path *p, const char *fmt, ...)
@@ -50,8 +64,7 @@ _printf_(3, 4) static int refuse(struct err *err, const struct path *p, const ch
     va_end(ap);
     _cleanup_buf_ struct buf path = BUF_INIT(PATH_BYTES_MAX);
     path_write(p, &path);
-    struct str where = buf_str(&path);
-    return params_refuse(err, where.p, reason);
+    return refuse_at(err, buf_str(&path), reason);
 }
 
 static int check_value(const struct param *row, const struct json *v, const struct path *p,
@@ -86,6 +99,8 @@ static int check_string(const struct param *row, const struct json *v, const str
         return refuse(err, p, row->min == 1 ? "must not be empty" : "is too short");
     if (row->max && (int64_t)v->string.n > row->max)
         return refuse(err, p, "is longer than %lld bytes", (long long)row->max);
+    if (str_has_nul(v->string)) /* kept as text: what reads it may take NUL for its end */
+        return refuse(err, p, "must not hold the character U+0000");
     return 0;
 }
 
@@ -197,6 +212,19 @@ static int check_value(const struct param *row, const struct json *v, const stru
     return -ERR_INTERNAL;
 }
 
+/* The first thing below v that is JSON, but not taken (json.h). */
+static int refuse_defect(const struct json *v, const struct path *p, struct err *err)
+{
+    if (v->defect != JSON_DEFECT_INSIDE)
+        return refuse(err, p, "%s", json_defect_text(v->defect));
+    struct path sub = {.above = p};
+    const struct json *item = v->first;
+    for (; !item->defect; item = item->next)
+        sub.item++;
+    sub.name = item->key;
+    return refuse_defect(item, &sub, err);
+}
+
 int params_check(const struct param *table, const struct json *params, struct err *err)
 {
     static const struct json nothing = {.type = JSON_OBJECT};
@@ -205,6 +233,8 @@ int params_check(const struct param *table, const struct json *params, struct er
         params = &nothing;
     if (params->type != JSON_OBJECT)
         return refuse(err, &top, "must be an object");
+    if (params->defect)
+        return refuse_defect(params, &top, err);
     return check_fields(table, false, params, &top, err);
 }
 

@@ -5,7 +5,8 @@
  * required. The same table validates, and documents the method (docs/protocol.md). Validation is
  * complete before a handler runs, so handlers read with param_…() and need no checks of their own.
  * Errors are ERR_INVALID_PARAMS with data.path ("agents[1].role") and data.reason. Unknown members
- * are refused: a typing error must not look like success.
+ * are refused: a typing error must not look like success. So is what json_read() calls a defect,
+ * anywhere in the params, and NUL in a PARAM_STRING; PARAM_ANY and open objects may hold "\u0000".
  */
 #pragma once
 
@@ -17,7 +18,7 @@
 
 enum param_type {
     PARAM_INT,    /* min … max */
-    PARAM_STRING, /* min … max bytes */
+    PARAM_STRING, /* min … max bytes, no NUL */
     PARAM_NAME,   /* role-shaped: [A-Za-z0-9_-]{1,64}, compared in lower case */
     PARAM_BOOL,
     PARAM_CHOICE, /* one of `choices` */

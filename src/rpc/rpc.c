@@ -25,6 +25,24 @@ static void fail(struct rpc_request *r, struct rpc_call *call, int code, const s
     call->err = copy;
 }
 
+static bool is_id(const struct json *v)
+{
+    return v->type == JSON_STRING || v->type == JSON_INT || v->type == JSON_REAL ||
+           v->type == JSON_NULL;
+}
+
+/* Of what stands twice in an envelope, no reader is sure which one counts. */
+static int check_members(const struct json *v, struct err *err)
+{
+    JSON_FOREACH (m, v) {
+        if (m->defect != JSON_DUPLICATE_KEY)
+            continue;
+        err_set(err, ERR_INVALID_REQUEST, "a member of the call is given twice");
+        return err_str(err, "member", m->key);
+    }
+    return 0;
+}
+
 static int check_envelope(const struct json *v, struct err *err)
 {
     const struct json *version = json_get(v, "jsonrpc"), *method = json_get(v, "method"),
@@ -37,19 +55,27 @@ static int check_envelope(const struct json *v, struct err *err)
         return err_set(err, ERR_INVALID_REQUEST, "method must be a string");
     if (params && params->type != JSON_OBJECT && params->type != JSON_ARRAY)
         return err_set(err, ERR_INVALID_REQUEST, "params must be an object");
-    if (id && id->type != JSON_STRING && id->type != JSON_INT && id->type != JSON_REAL &&
-        id->type != JSON_NULL)
+    if (id && !is_id(id))
         return err_set(err, ERR_INVALID_REQUEST, "id must be a string, a number or null");
-    return 0;
+    return check_members(v, err);
 }
 
-/* An id that cannot be trusted is answered as null; a call without one gets no answer. */
+static bool has_two_ids(const struct json *v, const struct json *id)
+{
+    JSON_FOREACH (m, v)
+        if (str_eq(m->key, id->key) && !str_eq(m->span, id->span))
+            return true;
+    return false;
+}
+
+/* As it was written: an id is only sent back, so a number may have any size. An id that cannot be
+ * trusted is answered as null; a call without one gets no answer. */
 static struct str call_id(const struct json *v, bool is_valid)
 {
     const struct json *id = json_get(v, "id");
-    if (!is_valid)
-        return id && (id->type == JSON_STRING || id->type == JSON_INT) ? id->span : STR("null");
-    return id ? id->span : STR_NONE;
+    if (is_valid)
+        return id ? id->span : STR_NONE;
+    return id && is_id(id) && !has_two_ids(v, id) ? id->span : STR("null");
 }
 
 static int find_key(struct rpc_call *call, struct err *err)
@@ -104,6 +130,13 @@ static int check_scope(const struct rpc_request *r, const struct rpc_call *call,
     return 0;
 }
 
+/* NULL if there are none: [] says so too, in the form that goes by position. */
+static const struct json *given_params(const struct json *v)
+{
+    const struct json *params = json_get(v, "params");
+    return params && params->type == JSON_ARRAY && params->count == 0 ? NULL : params;
+}
+
 static int prepare(struct rpc_request *r, struct rpc_call *call, const struct json *v,
                    struct err *err)
 {
@@ -117,7 +150,7 @@ static int prepare(struct rpc_request *r, struct rpc_call *call, const struct js
         err_set(err, ERR_NO_METHOD, "no such method");
         return err_str(err, "method", name);
     }
-    call->params = json_get(v, "params");
+    call->params = given_params(v);
     code = params_check(call->method->params, call->params, err);
     if (code == 0)
         code = find_key(call, err);
@@ -173,7 +206,7 @@ struct rpc_request *rpc_request_new(struct peer *peer, const struct grant *grant
     r->is_socket = is_socket;
     struct err err = ERR_INIT;
     const struct json *v;
-    int code = json_parse(&r->arena, arena_str(&r->arena, text), json_depth_max, &v, &err);
+    int code = json_read(&r->arena, arena_str(&r->arena, text), json_depth_max, &v, &err);
     if (code < 0) {
         refuse_text(r, code, &err);
     } else if (v->type == JSON_ARRAY) {

@@ -143,12 +143,22 @@ static bool check_host(struct door *d, struct conn *c, const struct http_head *h
     return true;
 }
 
+/* "Bearer", one or more spaces, the token (RFC 9110 §11.4); STR_NONE if it is anything else. */
+static struct str bearer_token(struct str authorization)
+{
+    const struct str scheme = STR("Bearer ");
+    if (!str_starts_nocase(authorization, scheme))
+        return STR_NONE;
+    struct str token = str_skip(authorization, scheme.n);
+    while (token.n && token.p[0] == ' ')
+        token = str_skip(token, 1);
+    return token;
+}
+
 /* The digest of the bearer token; of nothing if there is none. */
 static void token_digest(const struct http_head *head, uint8_t ret[SHA256_BYTES])
 {
-    struct str bearer = head->authorization;
-    bool given = bearer.n > 7 && strncasecmp(bearer.p, "Bearer ", 7) == 0;
-    crypto_sha256(given ? str_skip(bearer, 7) : STR_NONE, ret);
+    crypto_sha256(bearer_token(head->authorization), ret);
 }
 
 static bool authenticate(struct door *d, struct conn *c, const struct http_head *head,
@@ -210,7 +220,7 @@ static void serve_socket(struct door *d, struct conn *c, const struct http_head 
              "{\"jsonrpc\":\"2.0\",\"method\":\"welcome\","
              "\"params\":{\"server\":\"reeve\",\"version\":\"%s\"}}",
              d->version);
-    conn_accept_socket(c, head, buf_str(&welcome));
+    conn_accept_socket(c, head, "jsonrpc", buf_str(&welcome));
 }
 
 /* A number in the query string or header; -1 if absent; false if it is not one. */
@@ -341,7 +351,9 @@ void door_request(void *ctx, struct conn *c, const struct http_head *head, struc
     const struct route *route = find_route(head->path);
     if (!check_host(d, c, head))
         return;
-    if (head->method == HTTP_OTHER)
+    if (str_is(head->path, "*")) /* OPTIONS: about the server as a whole */
+        conn_respond(c, 204, "", "Allow: GET, HEAD, POST, OPTIONS\r\n", STR_NONE);
+    else if (head->method == HTTP_OTHER)
         refuse(d, c, 501, "", "this method is not known");
     else if (!route)
         refuse(d, c, 404, "", "there is nothing at this path");

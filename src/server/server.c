@@ -274,6 +274,9 @@ static int check_config(const struct server_config *config, struct err *err)
 {
     if ((config->tls_cert != NULL) != (config->tls_key != NULL))
         return err_set(err, ERR_USAGE, "--tls-cert and --tls-key belong together");
+    int r = net_check_address(config->listen, err);
+    if (r < 0)
+        return r;
     if (!net_address_is_loopback(config->listen) && !config->tls_cert && !config->is_insecure)
         return err_set(err, ERR_USAGE,
                        "--listen %.64s is beyond loopback: give --tls-cert and --tls-key, "
@@ -420,7 +423,7 @@ static int start(struct server *s, struct err *err)
     if (r == 0)
         r = fail_point_set(getenv("REEVE_FAIL_POINT"), err);
     if (r == 0)
-        r = file_make_folder(s->config->data_folder, err);
+        r = file_make_data_folder(s->config->data_folder, err);
     if (r == 0)
         r = loop_new(&s->loop, err);
     if (r == 0)

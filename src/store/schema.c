@@ -449,8 +449,35 @@ static const char version_5[] =
     /* What is left of an agent when its newest process is gone (domain/process.c). */
     "CREATE INDEX processes_of_agent ON processes (conversation, role) WHERE ended_at IS NULL;";
 
+static const char version_6[] =
+    /* Where an agent runs, and where a person wants it to run, are two facts. Until now they were
+     * one, so nobody knows any more who asked for what: an agent stays where it was. */
+    "ALTER TABLE agents ADD COLUMN pinned_machine TEXT;"
+    "UPDATE agents SET pinned_machine = machine;"
+    /* A deadline is a time since which it counts, and a limit (domain/gaps.h); look_at is when the
+     * ladder must look. */
+    "DROP INDEX look_for_commands;"
+    "ALTER TABLE machine_commands RENAME COLUMN deadline_at TO look_at;"
+    "ALTER TABLE machine_commands ADD COLUMN since_at INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE machine_commands ADD COLUMN sends INTEGER NOT NULL DEFAULT 0;" /* after the first */
+    /* Of a start: nobody waits any more for the process to be seen to end (domain/process.h). */
+    "ALTER TABLE machine_commands ADD COLUMN given_up_at INTEGER;"
+    "UPDATE machine_commands SET since_at = COALESCE(delivered_at, created_at);"
+    "CREATE INDEX look_for_commands ON machine_commands (look_at, command)"
+    "  WHERE closed_at IS NULL AND machine IS NOT NULL;"
+    "ALTER TABLE machines ADD COLUMN offline_at INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE machines ADD COLUMN is_fenced INTEGER NOT NULL DEFAULT 0;"
+
+    /* The task that a completed one was handed on to (domain/task_end.h). */
+    "ALTER TABLE tasks ADD COLUMN handoff INTEGER;"
+
+    /* How long it waited, for backtests (domain/task_span.h): of a task from before, not known. */
+    "ALTER TABLE tasks ADD COLUMN spans TEXT;"
+    "UPDATE tasks SET spans = '?';"
+    "ALTER TABLE turn_waiting_tools ADD COLUMN asked_ms INTEGER;";
+
 const char *const schema_migrations[] = {
-    version_1, version_2, version_3, version_4, version_5,
+    version_1, version_2, version_3, version_4, version_5, version_6,
 };
 
 const size_t schema_version_latest = ARRAY_LEN(schema_migrations);

@@ -80,7 +80,7 @@ static int open_connection(struct store *s, struct err *err)
         if (fd >= 0)
             close(fd);
         else if (fd != -EEXIST)
-            return err_set(err, ERR_IO, "cannot create %s: %s", s->path, strerror(-fd));
+            return err_set(err, ERR_CONFIG, "cannot create %s: %s", s->path, strerror(-fd));
     }
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (s->vfs ? SQLITE_OPEN_CREATE : 0);
     int rc = sqlite3_open_v2(s->path, &s->db, flags, s->vfs);

@@ -14,6 +14,10 @@
     " created_at, pending_at, processed_at, archived_at, woken_at, wakeups, last_rung_at,"         \
     " ring_count, attempts, watchdog_at, look_at, processed_by, watchdog_error"
 
+#define COMMAND_COLUMNS                                                                            \
+    "command, type, conversation, role, kind, machine, spawn_id, status, reason, created_at,"      \
+    " since_at, sends, closed_at, outcome, look_at"
+
 /* X(name, kind, text) */
 #define STATEMENT_LIST(X)                                                                          \
     X(CONVERSATION_INSERT, WRITE,                                                                  \
@@ -119,7 +123,7 @@
       " WHERE m.conversation = ?1 AND m.rule IN ('agent.exited', 'command.expired')"               \
       " ORDER BY m.id DESC LIMIT ?2")                                                              \
     X(AGENT_INSERT, WRITE,                                                                         \
-      "INSERT INTO agents (conversation, role, position, kind, machine, desired)"                  \
+      "INSERT INTO agents (conversation, role, position, kind, pinned_machine, desired)"           \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)")                                                          \
     X(AGENT_ROLES, READ,                                                                           \
       "SELECT role FROM agents WHERE conversation = ?1 AND is_removed = 0 ORDER BY position")      \
@@ -130,13 +134,15 @@
       "SELECT kind, machine, desired, ensured, process, view, turn_epoch, active_task,"            \
       " connection_id, is_listening, last_seen_at, spawn_id, process_at, listener_spawn,"          \
       " is_crashed, breaker_open, restart_count, restarts, restart_at, is_removed, view_at,"       \
-      " is_fenced, first_queued FROM agents WHERE conversation = ?1 AND role = ?2")                \
+      " is_fenced, first_queued, pinned_machine FROM agents"                                       \
+      " WHERE conversation = ?1 AND role = ?2")                                                    \
     X(AGENT_UPDATE, WRITE,                                                                         \
       "UPDATE agents SET desired = ?3, ensured = ?4, view = ?5, turn_epoch = ?6, active_task = ?7,"\
       " connection_id = ?8, is_listening = ?9, last_seen_at = ?10, process = ?11, spawn_id = ?12," \
       " process_at = ?13, listener_spawn = ?14, is_crashed = ?15, breaker_open = ?16,"             \
       " restart_count = ?17, restarts = ?18, restart_at = ?19, kind = ?20, machine = ?21,"         \
-      " is_removed = ?22, view_at = ?23, is_fenced = ?24, first_queued = ?25"                      \
+      " is_removed = ?22, view_at = ?23, is_fenced = ?24, first_queued = ?25,"                     \
+      " pinned_machine = ?26"                                                                      \
       " WHERE conversation = ?1 AND role = ?2")                                                    \
     X(AGENT_LIST_RESTARTING, READ,                                                                 \
       "SELECT conversation, role FROM agents WHERE restart_at IS NOT NULL"                         \
@@ -144,6 +150,8 @@
     X(AGENT_LIST_ON_MACHINE, READ,                                                                 \
       "SELECT conversation, role FROM agents WHERE machine = ?4 AND process <> 'none'"             \
       " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
+    X(AGENT_COUNT_ON_MACHINE, READ,                                                                \
+      "SELECT COUNT(*) FROM agents WHERE machine = ?1 AND process <> 'none'")                      \
     X(AGENT_LAST_POSITION, READ,                                                                   \
       "SELECT MAX(position) FROM agents WHERE conversation = ?1")                                  \
     X(FAILURE_INSERT, WRITE,                                                                       \
@@ -155,12 +163,13 @@
     X(FAILURE_CLEAR, WRITE, "DELETE FROM agent_failures WHERE conversation = ?1 AND role = ?2")    \
     X(MACHINE_PUT, WRITE,                                                                          \
       "INSERT INTO machines (machine, instance, hostname, boot_id, kinds, is_online,"              \
-      " registered_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (machine) DO UPDATE"        \
-      " SET instance = ?2, hostname = ?3, boot_id = ?4, kinds = ?5, is_online = ?6,"               \
-      " registered_at = ?7")                                                                       \
+      " registered_at, offline_at, is_fenced) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"         \
+      " ON CONFLICT (machine) DO UPDATE SET instance = ?2, hostname = ?3, boot_id = ?4,"           \
+      " kinds = ?5, is_online = ?6, registered_at = ?7, offline_at = ?8, is_fenced = ?9")          \
+    X(MACHINE_DELETE, WRITE, "DELETE FROM machines WHERE machine = ?1")                            \
     X(MACHINE_LIST, SCAN,                                                                          \
-      "SELECT machine, instance, hostname, boot_id, kinds, is_online, registered_at"               \
-      " FROM machines ORDER BY registered_at, machine")                                            \
+      "SELECT machine, instance, hostname, boot_id, kinds, is_online, registered_at, offline_at,"  \
+      " is_fenced FROM machines ORDER BY registered_at, machine")                                  \
     X(PROCESS_INSERT, WRITE,                                                                       \
       "INSERT INTO processes (spawn_id, conversation, role, machine, pid, start_time, started_at)" \
       " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (spawn_id) DO NOTHING")                    \
@@ -171,8 +180,9 @@
       "SELECT spawn_id FROM processes WHERE machine = ?1 AND ended_at IS NULL AND spawn_id > ?2"   \
       " ORDER BY spawn_id LIMIT ?3")                                                               \
     X(PROCESS_OPEN_OF, READ,                                                                       \
-      "SELECT spawn_id, machine FROM processes WHERE conversation = ?1 AND role = ?2"              \
-      " AND ended_at IS NULL LIMIT 1")                                                             \
+      "SELECT spawn_id, machine FROM processes p WHERE conversation = ?1 AND role = ?2"            \
+      " AND ended_at IS NULL AND NOT EXISTS (SELECT 1 FROM machine_commands c"                     \
+      " WHERE c.spawn_id = p.spawn_id AND c.given_up_at IS NOT NULL) LIMIT 1")                     \
     X(PROCESS_END, WRITE,                                                                          \
       "UPDATE processes SET ended_at = ?2, exit_code = ?3, exit_signal = ?4"                       \
       " WHERE spawn_id = ?1 AND ended_at IS NULL")                                                 \
@@ -187,23 +197,24 @@
       " AND (conversation, role) > (?1, ?2) ORDER BY conversation, role LIMIT ?3")                 \
     X(COMMAND_INSERT, WRITE,                                                                       \
       "INSERT INTO machine_commands (command, type, conversation, role, kind, machine, spawn_id,"  \
-      " status, reason, created_at, deadline_at)"                                                  \
-      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?8, ?9, ?10)")                              \
+      " status, reason, created_at, since_at, look_at)"                                            \
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?8, ?9, ?9, ?10)")                          \
     X(COMMAND_OPEN_START, READ,                                                                    \
       "SELECT command FROM machine_commands WHERE conversation = ?1 AND role = ?2"                 \
       " AND type <> 'stop-agent' AND closed_at IS NULL")                                           \
     X(COMMAND_LAST_TAKEN, READ,                                                                    \
-      "SELECT spawn_id, EXISTS (SELECT 1 FROM machine_commands e WHERE e.spawn_id = s.spawn_id"    \
+      "SELECT spawn_id, given_up_at IS NOT NULL"                                                   \
+      " OR EXISTS (SELECT 1 FROM machine_commands e WHERE e.spawn_id = s.spawn_id"                 \
       " AND e.type = 'stop-agent' AND e.status = 'done')"                                          \
       " OR EXISTS (SELECT 1 FROM processes p WHERE p.spawn_id = s.spawn_id"                        \
-      " AND p.ended_at IS NOT NULL) FROM machine_commands s"                                       \
+      " AND p.ended_at IS NOT NULL), machine FROM machine_commands s"                              \
       " WHERE conversation = ?1 AND role = ?2 AND type <> 'stop-agent'"                            \
       " AND delivered_at IS NOT NULL ORDER BY command DESC LIMIT 1")                               \
     X(COMMAND_FAIL, WRITE,                                                                         \
       "UPDATE machine_commands SET status = 'failed', outcome = ?2, closed_at = ?3"                \
       " WHERE command = ?1 AND closed_at IS NULL")                                                 \
     X(COMMAND_OF_SPAWN, READ,                                                                      \
-      "SELECT command, conversation, role, closed_at, machine FROM machine_commands"               \
+      "SELECT command, conversation, role, closed_at, machine, given_up_at FROM machine_commands"  \
       " WHERE spawn_id = ?1 AND type <> 'stop-agent'")                                             \
     X(COMMAND_SET, WRITE,                                                                          \
       "UPDATE machine_commands SET status = ?2, closed_at = ?3, outcome = ?4 WHERE command = ?1")  \
@@ -217,30 +228,35 @@
     X(COMMAND_HAS_STOP, READ,                                                                      \
       "SELECT 1 FROM machine_commands WHERE spawn_id = ?1 AND type = 'stop-agent' LIMIT 1")        \
     X(COMMAND_OPEN_ON_MACHINE, READ,                                                               \
-      "SELECT command, type, conversation, role, kind, machine, spawn_id, status, reason,"         \
-      " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
+      "SELECT " COMMAND_COLUMNS " FROM machine_commands"                                           \
       " WHERE machine = ?1 AND closed_at IS NULL AND command > ?2"                                 \
       " AND (?4 = 1 OR status = 'pending') ORDER BY command LIMIT ?3")                             \
     X(COMMAND_OPEN_NOWHERE, READ,                                                                  \
       "SELECT command, kind FROM machine_commands WHERE machine IS NULL AND closed_at IS NULL"     \
       " AND command > ?1 ORDER BY command LIMIT ?2")                                               \
     X(COMMAND_ASSIGN, WRITE,                                                                       \
-      "UPDATE machine_commands SET machine = ?2, deadline_at = ?3 WHERE command = ?1")             \
-    X(COMMAND_SEND_AGAIN, WRITE,                                                                   \
-      "UPDATE machine_commands SET status = 'pending', deadline_at = ?2 WHERE command = ?1")       \
+      "UPDATE machine_commands SET machine = ?2 WHERE command = ?1")                               \
+    X(COMMAND_BEGIN, WRITE,                                                                        \
+      "UPDATE machine_commands SET since_at = ?2, look_at = ?3, sends = ?4 WHERE command = ?1")    \
+    X(COMMAND_LOOK_UPDATE, WRITE, "UPDATE machine_commands SET look_at = ?2 WHERE command = ?1")   \
+    X(COMMAND_TO_SEND, WRITE, "UPDATE machine_commands SET status = 'pending' WHERE command = ?1") \
+    X(COMMAND_GIVE_UP, WRITE,                                                                      \
+      "UPDATE machine_commands SET given_up_at = ?2 WHERE spawn_id = ?1 AND type <> 'stop-agent'") \
+    X(COMMAND_CLOSE_STOP, WRITE,                                                                   \
+      "UPDATE machine_commands SET status = 'expired', outcome = ?2, closed_at = ?3"               \
+      " WHERE spawn_id = ?1 AND type = 'stop-agent' AND closed_at IS NULL")                        \
     X(COMMAND_EXPIRE_ON, WRITE,                                                                    \
-      "UPDATE machine_commands SET status = 'expired', outcome = 'machine_offline',"               \
-      " closed_at = ?2 WHERE machine = ?1 AND closed_at IS NULL")                                  \
+      "UPDATE machine_commands SET status = 'expired', outcome = ?3, closed_at = ?2"               \
+      " WHERE machine = ?1 AND closed_at IS NULL")                                                 \
     X(COMMAND_GET, READ,                                                                           \
-      "SELECT type, conversation, role, spawn_id, closed_at, deadline_at, machine"                 \
-      " FROM machine_commands WHERE command = ?1")                                                 \
+      "SELECT " COMMAND_COLUMNS " FROM machine_commands WHERE command = ?1")                       \
     X(LOOK_DUE_COMMAND, READ,                                                                      \
-      "SELECT command, deadline_at FROM machine_commands WHERE closed_at IS NULL"                  \
-      " AND machine IS NOT NULL AND deadline_at < ?1 AND (deadline_at, command) > (?2, ?3)"        \
-      " ORDER BY deadline_at, command LIMIT ?4")                                                   \
+      "SELECT command, look_at FROM machine_commands WHERE closed_at IS NULL"                      \
+      " AND machine IS NOT NULL AND look_at <= ?1 AND (look_at, command) > (?2, ?3)"               \
+      " ORDER BY look_at, command LIMIT ?4")                                                       \
     X(LOOK_NEXT_COMMAND, READ,                                                                     \
-      "SELECT MIN(deadline_at) + 1 FROM machine_commands WHERE closed_at IS NULL"                  \
-      " AND machine IS NOT NULL AND deadline_at >= ?1")                                            \
+      "SELECT MIN(look_at) FROM machine_commands WHERE closed_at IS NULL"                          \
+      " AND machine IS NOT NULL AND look_at > ?1")                                                 \
     X(COMMAND_HAS_OPEN_START, READ,                                                                \
       "SELECT 1 FROM machine_commands WHERE conversation = ?1 AND type <> 'stop-agent'"            \
       " AND closed_at IS NULL LIMIT 1")                                                            \
@@ -252,13 +268,11 @@
       " AND closed_at IS NULL")                                                                    \
     X(COMMAND_LAST, READ, "SELECT MAX(command) FROM machine_commands")                             \
     X(COMMAND_LIST, READ,                                                                          \
-      "SELECT command, type, conversation, role, kind, machine, spawn_id, status, reason,"         \
-      " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
+      "SELECT " COMMAND_COLUMNS " FROM machine_commands"                                           \
       " WHERE command > ?1 AND (?3 IS NULL OR machine = ?3) AND (?4 IS NULL OR status = ?4)"       \
       " ORDER BY command LIMIT ?2")                                                                \
     X(COMMAND_LIST_OF_CONVERSATION, READ,                                                          \
-      "SELECT command, type, conversation, role, kind, machine, spawn_id, status, reason,"         \
-      " created_at, deadline_at, closed_at, outcome FROM machine_commands"                         \
+      "SELECT " COMMAND_COLUMNS " FROM machine_commands"                                           \
       " WHERE conversation = ?5 AND command > ?1 AND (?3 IS NULL OR machine = ?3)"                 \
       " AND (?4 IS NULL OR status = ?4) ORDER BY command LIMIT ?2")                                \
     X(TASK_INSERT, WRITE,                                                                          \
@@ -279,13 +293,17 @@
       " held = ?7, dispatched_at = ?8, pending_at = ?9, restarted_at = ?10, acknowledged_at = ?11,"\
       " started_at = ?12, progress_at = ?13, suspended_at = ?14, completed_at = ?15,"              \
       " end_trigger = ?16, stop_reason_code = ?17, deliverable = ?18, look_at = ?19,"              \
-      " claimed_spawn = ?20, held_spawn = ?21, retried_at = ?22, retries = ?23 WHERE task = ?1")   \
+      " claimed_spawn = ?20, held_spawn = ?21, retried_at = ?22, retries = ?23,"                   \
+      " spans = COALESCE(spans || ?24, ?24, spans) WHERE task = ?1")                               \
     X(TASK_LOOK_UPDATE, WRITE, "UPDATE tasks SET look_at = ?2 WHERE task = ?1")                    \
     X(TASK_LOOK_AGAIN, WRITE,                                                                      \
       "UPDATE tasks SET look_at = 0 WHERE status IN"                                               \
       " ('pending', 'acknowledged', 'in_progress', 'suspended')")                                  \
     X(TASK_ERROR_UPDATE, WRITE, "UPDATE tasks SET error = ?2 WHERE task = ?1")                     \
     X(TASK_NOTE_UPDATE, WRITE, "UPDATE tasks SET note = ?2 WHERE task = ?1")                       \
+    X(TASK_SPANS, READ, "SELECT spans FROM tasks WHERE task = ?1")                                 \
+    X(TASK_HANDOFF, READ, "SELECT handoff FROM tasks WHERE task = ?1")                             \
+    X(TASK_HANDOFF_UPDATE, WRITE, "UPDATE tasks SET handoff = ?2 WHERE task = ?1")                 \
     X(TASK_QUEUED_BEFORE, READ,                                                                    \
       "SELECT COUNT(*) FROM tasks WHERE conversation = ?1 AND role = ?2 AND status = 'queued'"     \
       " AND task < ?3")                                                                            \
@@ -369,16 +387,16 @@
     X(TOOL_GET, READ,                                                                              \
       "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
       " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
-      " look_at FROM turn_waiting_tools WHERE wait = ?1")                                          \
+      " look_at, asked_ms FROM turn_waiting_tools WHERE wait = ?1")                                          \
     X(TOOL_FIND, READ,                                                                             \
       "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
       " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
-      " look_at FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"                     \
+      " look_at, asked_ms FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"                     \
       " AND (?3 IS NULL OR epoch = ?3) ORDER BY epoch DESC LIMIT 1")                               \
     X(TOOL_LIST, READ,                                                                             \
       "SELECT wait, task, epoch, tool_call_id, name, call_card, wait_status, since_at, timeout_ms,"\
       " settled_at, result_status, result_card, ledger_status, leased_at, lease_ms, deliveries,"   \
-      " look_at FROM turn_waiting_tools WHERE task = ?1 AND epoch = ?2 AND call_card IS NOT NULL"  \
+      " look_at, asked_ms FROM turn_waiting_tools WHERE task = ?1 AND epoch = ?2 AND call_card IS NOT NULL"  \
       " ORDER BY wait")                                                                            \
     X(TOOL_LIST_RESULTS, READ,                                                                     \
       "SELECT tool_call_id, name, result_status, result_card FROM turn_waiting_tools"              \
@@ -397,8 +415,8 @@
     X(TOOL_UPDATE, WRITE,                                                                          \
       "UPDATE turn_waiting_tools SET name = ?2, call_card = ?3, wait_status = ?4, since_at = ?5,"  \
       " timeout_ms = ?6, settled_at = ?7, result_status = ?8, result_card = ?9,"                   \
-      " ledger_status = ?10, leased_at = ?11, lease_ms = ?12, deliveries = ?13, look_at = ?14"     \
-      " WHERE wait = ?1")                                                                          \
+      " ledger_status = ?10, leased_at = ?11, lease_ms = ?12, deliveries = ?13, look_at = ?14,"    \
+      " asked_ms = ?15 WHERE wait = ?1")                                                                          \
     X(LOOK_DUE_TOOL, READ,                                                                         \
       "SELECT wait, look_at FROM turn_waiting_tools WHERE look_at <= ?1"                           \
       " AND (look_at, wait) > (?2, ?3) ORDER BY look_at, wait LIMIT ?4")                           \

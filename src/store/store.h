@@ -60,7 +60,7 @@ _noreturn_ void store_give_up(struct store *s, const char *why);
 
 /*
  * url: "sqlite:PATH". Creates the file and migrates the schema. ERR_LOCKED if another server has
- * it, ERR_CONFIG if the schema is newer than this program.
+ * it, ERR_CONFIG if the schema is newer than this program or the file cannot be made.
  * `vfs` names a registered SQLite VFS for tests (power loss, I/O errors); NULL in production.
  */
 int store_open(const char *url, const char *vfs, int64_t now_ms, struct store **ret,

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/planted.h"
 #include "domain/machine.h"
+#include "domain/offer.h"
 #include "domain/work.h"
 #include "watch/sentence.h"
 
@@ -40,6 +41,12 @@ static bool is_stopping(const struct situation *s)
 static bool is_stopping_machine_away(const struct situation *s)
 {
     return is_stopping(s) && !(s->machine && s->machine->is_online);
+}
+
+/* The stop was sent as often as it may be: a person must look at the process. */
+static bool is_unstoppable(const struct situation *s)
+{
+    return is_stopping(s) && s->stop.command && s->stop.due_ms == NEVER_MS;
 }
 
 /* Nobody can stop a listener that reeve has not started: it is asked to go. */
@@ -114,7 +121,8 @@ static bool is_held_for_process(const struct situation *s)
 
 static bool is_machine_away(const struct situation *s)
 {
-    return s->agent && s->agent->process == PROCESS_UNKNOWN;
+    return s->agent && s->agent->process == PROCESS_UNKNOWN &&
+           !(s->is_beyond_reach && s->is_wanted); /* then another is to be started */
 }
 
 static bool is_listener_silent(const struct situation *s)
@@ -161,7 +169,7 @@ static bool has_no_taker(const struct situation *s)
 
 static bool has_no_machine(const struct situation *s)
 {
-    return has_no_taker(s) && !s->w->machines;
+    return has_no_taker(s) && !offer_has_machines(s->w);
 }
 
 static bool needs_machine(const struct situation *s)
@@ -169,9 +177,11 @@ static bool needs_machine(const struct situation *s)
     return s->is_wanted && s->obstacle == OBSTACLE_MACHINE;
 }
 
+/* It is pinned, or a process of it may live there. */
 static bool needs_its_machine(const struct situation *s)
 {
-    return needs_machine(s) && s->agent->machine[0];
+    bool is_waited_for = s->may_live && !machine_is_lost(s->w, str_of(s->agent->machine));
+    return needs_machine(s) && s->place[0] && (s->agent->pinned[0] || is_waited_for);
 }
 
 static bool is_machine_unknown(const struct situation *s)
@@ -257,7 +267,7 @@ static bool is_conversation(const struct situation *s)
 
 static bool is_machine_held(const struct situation *s)
 {
-    return !s->machine->is_online && s->machine->fence_ms;
+    return !s->machine->is_online && !s->machine->is_fenced;
 }
 
 static bool is_machine_gone(const struct situation *s)
@@ -290,7 +300,11 @@ static const struct row rows[CAUSE_COUNT] = {
     [CAUSE_TASK_QUEUED] = {is_queued,
         "{asked} is number {place} in the queue of {agent}, {front}"},
     [CAUSE_STOPPING_MACHINE_AWAY] = {is_stopping_machine_away,
-        "cannot be stopped yet: machine {machine} is {offline}, and {process} is stopped when the machine returns"},
+        "cannot be stopped yet: machine {machine} is {offline}, and {process} is stopped when the machine returns",
+        "reeve agent stop {agent} --force", "does not wait for it"},
+    [CAUSE_UNSTOPPABLE] = {is_unstoppable,
+        "cannot be stopped: machine {machine} has not confirmed that {process} ended, after {sends} orders to stop it",
+        "kill -9 {pid}", "ends it if typed on {machine}"},
     [CAUSE_STOPPING] = {is_stopping,
         "is being stopped: {process} has not ended yet"},
     [CAUSE_LEAVING] = {is_leaving,
@@ -322,7 +336,8 @@ static const struct row rows[CAUSE_COUNT] = {
     [CAUSE_HELD_FOR_PROCESS] = {is_held_for_process,
         "{task} is held until the process that had it is proven dead"},
     [CAUSE_MACHINE_AWAY] = {is_machine_away,
-        "machine {machine} is {offline}; what {process} does is not known until the machine returns"},
+        "machine {machine} is {offline}; what {process} does is not known until the machine returns",
+        "reeve agent set {agent} --any-machine --force", "does not wait for it"},
     [CAUSE_LISTENER_SILENT] = {is_listener_silent,
         "{listener}, who listens for {agent}, gave its last sign of life {unheard} ago"},
     [CAUSE_RESULTS_READY] = {are_results_ready,
@@ -346,7 +361,7 @@ static const struct row rows[CAUSE_COUNT] = {
         "cannot start: no machine offers kind '{kind}' ({offers})",
         "reeve agent set {agent} --kind KIND", "gives it another kind"},
     [CAUSE_MACHINE_UNKNOWN] = {is_machine_unknown,
-        "cannot start: machine {machine} has never registered; {agent} starts when it does",
+        "cannot start: machine {machine} is not known; {agent} starts when it registers",
         "reeve agent set {agent} --machine MACHINE", "moves it"},
     [CAUSE_MACHINE_OFFLINE] = {needs_its_machine,
         "cannot start: machine {machine} is {offline}; {agent} starts when it returns",
@@ -386,7 +401,7 @@ static const struct row rows[CAUSE_COUNT] = {
         "{offline}; what its processes do is not known, and their work is held"},
     [CAUSE_MACHINE_GONE] = {is_machine_gone,
         "{offline}; what its processes do is not known, and no work is held for it any more",
-        "reeve machine --name {machine}", "brings it back if typed on host {host}"},
+        "reeve machine forget {machine}", "lets go of it"},
     [CAUSE_MACHINE_SILENT] = {is_machine_silent,
         "it polled {unpolled} ago, and a poll is missing"},
     [CAUSE_MACHINE_ONLINE] = {is_machine,

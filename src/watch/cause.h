@@ -23,6 +23,7 @@
     X(TASK_QUEUED, "task_queued")                     \
     /* of an agent: its process must go */            \
     X(STOPPING_MACHINE_AWAY, "stopping_machine_away") \
+    X(UNSTOPPABLE, "unstoppable")                     \
     X(STOPPING, "stopping")                           \
     X(LEAVING, "leaving")                             \
     /* it may not run */                              \

@@ -69,10 +69,26 @@ static void add_of_conversation(const struct situation *s, struct clocks *c)
 
 /* ---- of a machine ---- */
 
-/* What the end of the fence changes: work that is held for the machine is given to others. */
-static bool fence_moves(const struct situation *s)
+static bool is_offered_elsewhere(const struct situation *s)
 {
-    return !s->agent || (s->task && s->task->held == HELD_MACHINE);
+    for (const struct machine *m = s->w->machines; m; m = m->next)
+        if (m->is_online && machine_kind_find(m, s->agent->kind))
+            return true;
+    return false;
+}
+
+/* What the end of the fence changes for an agent; NULL: nothing. */
+static const char *deed_of_fence(const struct situation *s)
+{
+    const struct agent *a = s->agent;
+    if (a->process == PROCESS_STOPPING)
+        return "nobody waits for it any more {in}";
+    bool may_move = s->is_wanted && !a->pinned[0] && !a->breaker_is_open && a->kind[0] &&
+                    a->restart_ms <= s->w->now_ms && !s->is_attended;
+    if (may_move && is_offered_elsewhere(s))
+        return "{agent} is started on another machine {in}";
+    bool is_held = s->task && s->task->held == HELD_MACHINE;
+    return is_held ? "another may take {task} {in}" : NULL;
 }
 
 static void add_of_machine(const struct situation *s, struct clocks *c)
@@ -87,9 +103,9 @@ static void add_of_machine(const struct situation *s, struct clocks *c)
     clock->is_renewed = situation_machine_beats(s);
     if (m->is_online)
         return;
-    clock->deed =
-        s->agent ? "another may take {task} {in}" : "work held for it goes to others {in}";
-    clock->moves = fence_moves(s);
+    clock->since_ms = m->offline_ms;
+    clock->deed = s->agent ? deed_of_fence(s) : "it is lost, and its work goes to others {in}";
+    clock->moves = clock->deed;
 }
 
 /* ---- of an agent ---- */

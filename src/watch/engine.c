@@ -387,10 +387,12 @@ static int find_due(struct ladder *l, const struct nominee *n, struct subject *r
         if (n->agent->restart_ms)
             *ret_due_ms = n->agent->restart_ms;
         break;
-    case OF_COMMAND: /* open, and so due: the query has seen it in this tick */
-        ret->command = n->key;
+    case OF_COMMAND:
+        ret->command = arena_alloc(&w->arena, sizeof *ret->command);
         *ret_rule = RULE_COMMAND_EXPIRED;
-        r = command_deadline_ms(w, n->key, ret_due_ms, err);
+        r = command_get(w, n->key, ret->command, err);
+        if (r == 0)
+            *ret_due_ms = command_due_ms(w, ret->command);
         break;
     case OF_QUEUE:
         r = task_get(w, n->key, &ret->task, err);
@@ -469,6 +471,8 @@ static int look_again(struct ladder *l, const struct nominee *n, const struct su
         return tool_watch_again(l->work, s->tool, err);
     if (n->kind == OF_INBOX)
         return inbox_store(l->work, s->inbox, err);
+    if (n->kind == OF_COMMAND)
+        return command_watch_again(l->work, s->command, err);
     if (n->kind != OF_TASK)
         return 0;
     struct agent *a;
@@ -531,7 +535,7 @@ static void note_failure(struct ladder *l, const struct nominee *n, int code, co
               rule_name(n->rule), kinds[n->kind], (long long)n->key, err_name(code),
               log_quote(str_of(err->message)), (long long)wait_ms);
     if (n->is_by_lease)
-        look_at_lease_again(l, n, l->work->now_ms + wait_ms);
+        look_at_lease_again(l, n, all_time_until_ms(ALL_TIME_ROW_RETRY, l->work->now_ms, wait_ms));
 }
 
 /* A row, in its own savepoint. False if the store has given up the tick. */

@@ -11,6 +11,8 @@
  */
 #include "watch/ladder.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/fail_point.h"
 #include "base/mem.h"
@@ -297,6 +299,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .rung = RUNG_RING, .seed = "003", .next = SQL_LOOK_NEXT_NOTICE,
         .key = "runtime_controls.session_wall_clock_seconds", .unit_ms = 1000,
         .own = "runtime_controls.session_wall_clock_seconds",
+        .replayed = "the log: when a window began",
         .due = "active, and 80 % of the window's budget is used",
         .does = "tells everybody who listens, once per window",
         .event = "`runtime.watchdog.notice`",
@@ -305,6 +308,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .rung = RUNG_CANCEL, .seed = "003", .next = SQL_LOOK_NEXT_WALL_CLOCK,
         .key = "runtime_controls.session_wall_clock_seconds", .unit_ms = 1000,
         .own = "runtime_controls.session_wall_clock_seconds",
+        .replayed = "the log: when a window began",
         .due = "active, and the window is older than its budget; unwatched time counts",
         .does = "blocks it (`watchdog_wall_clock_exceeded`); its agents are stopped; `conversation.resume` opens a new window",
         .event = "`runtime.watchdog.cancel`",
@@ -313,6 +317,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .rung = RUNG_CANCEL, .seed = "000", .next = SQL_LOOK_NEXT_IDLE,
         .key = "watchdog.idle_ms", .unit_ms = 1,
         .own = "watchdog.idleMs",
+        .replayed = "the log, and when tasks were open",
         .due = "active, a turn is open, and nobody has written for the limit of watched time",
         .does = "ends it: canceled, `idle_timeout`; its agents are stopped",
         .event = "`idle_timeout`, then the terminal message",
@@ -321,6 +326,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
         .rung = RUNG_CANCEL, .seed = "000", .next = SQL_LOOK_NEXT_GLOBAL_IDLE,
         .key = "watchdog.global_idle_ms", .unit_ms = 1,
         .own = "watchdog.globalIdleMs",
+        .replayed = "the log, and when tasks were open",
         .due = "active, no turn is open, and nobody has written for the limit of watched time",
         .does = "ends it: canceled, `global_idle_timeout`; its agents are stopped",
         .event = "`idle_timeout`, then the terminal message",
@@ -335,23 +341,26 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_MACHINE_OFFLINE] = {
         .rung = RUNG_RING, .seed = "001",
         .key = "machine.ttl_seconds", .unit_ms = 1000,
+        .not_replayed = "the polls of machines are kept in memory only",
         .due = "a machine has not polled for the limit of watched time",
-        .does = "offline; what is known of its processes becomes unknown, and their work is held; after `machine.fence_seconds` more it is given to others",
-        .event = "`machine.offline` in conversation 0",
+        .does = "offline; what is known of its processes becomes unknown, and their work is held; after `machine.fence_seconds` more of watched time it is lost: work is given to others, and agents that nobody pinned to it are started on other machines",
+        .event = "`machine.offline`, `machine.fenced` in conversation 0",
         .act = go_offline},
     [RULE_AGENT_EXITED] = {
         .rung = RUNG_RESTART, .seed = "001",
         .key = "restart.backoff_first_ms", .unit_ms = 1,
+        .not_replayed = "what an agent does after an earlier or later start is in no record",
         .due = "its process failed or ended unasked, and the wait before the next start is over",
         .does = "starts it again, unless nobody wants it any more; too many failures open the breaker",
-        .event = "`agent.state`",
+        .event = "`watch.agent.exited`, if there was a wait; `agent.state`",
         .act = start_again},
     [RULE_COMMAND_EXPIRED] = {
         .rung = RUNG_RESTART, .seed = "001", .next = SQL_LOOK_NEXT_COMMAND,
         .key = "restart.command_deadline_seconds", .unit_ms = 1000,
+        .not_replayed = "what a machine does with an order that is given again is in no record",
         .due = "a start or stop was not confirmed by its deadline, and its machine is online",
-        .does = "a start is closed, counted as a failure and tried again; a stop is sent again",
-        .event = "`agent.state`",
+        .does = "a start is closed, counted as a failure and tried again; a stop is sent again with twice the time, five times in all, and then `agent.unstoppable` says once that a person must act",
+        .event = "`watch.command.expired`",
         .act = expire_command},
     [RULE_QUEUE_SWEEP] = {
         .rung = RUNG_RING, .seed = "002",
@@ -363,6 +372,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_INBOX_PENDING] = {
         .rung = RUNG_RING, .seed = "002", .next = SQL_LOOK_NEXT_INBOX_PENDING,
         .key = "pmo.pending_wakeup_seconds", .unit_ms = 1000, .is_ring = true,
+        .not_replayed = "it only rings: it moves nothing",
         .due = "an inbox row is pending for the limit; again with waits that double up to a minute",
         .does = "rings; one that is no turn and has no channel is skipped after `pmo.pending_wakeup_skip_seconds` (`missing_channel`)",
         .event = "`watch.inbox.pending`, once per row",
@@ -370,6 +380,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_INBOX_PROCESSING] = {
         .rung = RUNG_RECLAIM, .seed = "002", .next = SQL_LOOK_NEXT_INBOX_PROCESSING,
         .key = "worker.inbox_processing_timeout_seconds", .unit_ms = 1000,
+        .not_replayed = "it depends on the beats of workers, which are kept in memory only",
         .due = "an inbox row was received and not consumed for the limit; of a turn, also nobody works on its task",
         .does = "pending again, and a ring; of a turn, its task is taken back; after `liveness.max_attempts` times it is an error (`attempts_exhausted`)",
         .event = "`watch.inbox.processing`",
@@ -377,6 +388,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_PARTICIPANT_EXPIRE] = {
         .rung = RUNG_RECLAIM, .seed = "001",
         .key = "liveness.ttl_seconds", .unit_ms = 1000,
+        .not_replayed = "the beats of listeners are kept in memory only",
         .due = "the listener has not beaten for the limit of watched time",
         .does = "disconnected; if a task waits for it and no process of it is known, it is started",
         .event = "`watch.participant.expire`",
@@ -384,6 +396,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_TOOL_TIMEOUT] = {
         .rung = RUNG_RECLAIM, .seed = "002", .next = SQL_LOOK_NEXT_TOOL,
         .key = "worker.suspend_timeout_seconds", .unit_ms = 1000,
+        .replayed = "how long calls were open, and what they asked for",
         .due = "suspended, and the deadline of a call has passed: the setting, or what the call asked for if that is longer",
         .does = "its result is a timeout (`tool_timeout`), in the agent's inbox; a call whose card is lost is `expired`",
         .event = "`watch.tool.timeout`",
@@ -391,6 +404,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_LEDGER_REQUEUE] = {
         .rung = RUNG_RECLAIM, .seed = "002", .next = SQL_LOOK_NEXT_TOOL,
         .key = "worker.watchdog_interval_seconds", .unit_ms = 1000,
+        .not_replayed = "when results were lent is not kept once they are applied",
         .due = "a result was taken by `task.resume` and not applied for twice the setting, at least 10 s",
         .does = "it can be taken again",
         .event = "`watch.ledger.requeue`",
@@ -398,12 +412,14 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_LEDGER_RECONCILE] = {
         .rung = RUNG_RECLAIM, .seed = "002",
         .key = "worker.watchdog_interval_seconds", .unit_ms = 1000,
+        .not_replayed = "it moves nothing",
         .due = "never: a result and its entry in the ledger are one row, which the store holds to that",
         .does = "nothing",
         .event = "none"},
     [RULE_DISPATCH_RETRY] = {
         .rung = RUNG_RING, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
         .key = "pmo.dispatched_retry_seconds", .unit_ms = 1000, .is_ring = true,
+        .not_replayed = "it only rings: it moves nothing",
         .due = "pending and not claimed for the limit; again with waits that double up to a minute",
         .does = "makes sure that its inbox row is there and pending, and rings",
         .event = "`watch.dispatch.retry`, if it is the first ring or the row had to be put right",
@@ -411,6 +427,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_TASK_ACKNOWLEDGED] = {
         .rung = RUNG_RECLAIM, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.acknowledged_timeout_seconds", .unit_ms = 1000,
+        .not_replayed = "the beats of workers are kept in memory only",
         .due = "claimed and not started for the limit, and the worker lease is over",
         .does = "back to pending with a new epoch, an attempt lost; its agent is started",
         .event = "`watch.task.acknowledged`",
@@ -418,6 +435,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_TASK_ORPHANED] = {
         .rung = RUNG_RECLAIM, .seed = "001",
         .key = "liveness.active_ttl_seconds", .unit_ms = 1000,
+        .not_replayed = "the beats of workers are kept in memory only",
         .due = "in progress, and the worker lease is over",
         .does = "back to pending with a new epoch, an attempt lost; its agent is started",
         .event = "`watch.task.orphaned`",
@@ -425,6 +443,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_TASK_UNATTENDED] = {
         .rung = RUNG_RESTART, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.pending_timeout_seconds", .unit_ms = 1000,
+        .not_replayed = "the beats of listeners are kept in memory only",
         .due = "pending, and nobody has listened for the limit",
         .does = "one start of its agent, unless a person stopped it; for an unmanaged one, which nobody can start, it is told once",
         .event = "`watch.task.unattended`",
@@ -432,6 +451,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_TASK_UNRESUMED] = {
         .rung = RUNG_RESTART, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.pending_timeout_seconds", .unit_ms = 1000,
+        .not_replayed = "the beats of listeners are kept in memory only",
         .due = "suspended, all its calls are settled, and nobody has listened for the limit",
         .does = "one start of its agent, unless a person stopped it",
         .event = "`watch.task.unresumed`",
@@ -439,6 +459,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_DISPATCH_REAP] = {
         .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
         .key = "pmo.dispatched_timeout_seconds", .unit_ms = 1000,
+        .replayed = "how long tasks were pending, and claimed",
         .due = "pending or claimed, and not started for the limit",
         .does = "ends it: timeout, `dispatch_timeout`; the next in the queue is dispatched",
         .event = "`agent.task`, `agent.force_terminated`",
@@ -446,6 +467,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_RUNNING_REAP] = {
         .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
         .key = "pmo.active_reap_seconds", .unit_ms = 1000,
+        .replayed = "how long tasks were without progress",
         .due = "in progress, and no progress for the limit, alive or not",
         .does = "ends it: failed, `timeout_reaped_by_watchdog`; the next in the queue is dispatched",
         .event = "`agent.task`, `agent.force_terminated`",
@@ -453,6 +475,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_SUSPENDED_REAP] = {
         .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
         .key = "pmo.suspended_reap_seconds", .unit_ms = 1000,
+        .replayed = "how long tasks were suspended with no deadline ahead",
         .due = "suspended, no deadline of a call is ahead, and the limit has passed since it was suspended or the last call was settled",
         .does = "ends it: failed, `timeout_reaped_by_watchdog`; calls that are open are closed as `interrupted`; the next in the queue is dispatched",
         .event = "`agent.task`, `agent.force_terminated`",
@@ -460,6 +483,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_TASK_EXHAUSTED] = {
         .rung = RUNG_REAP, .seed = "001", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.max_attempts", .unit_ms = 1,
+        .replayed = "the log: when attempts were lost",
         .due = "pending, and as many attempts were lost",
         .does = "ends it: failed, `attempts_exhausted`",
         .event = "`agent.task`, `agent.force_terminated`",
@@ -467,6 +491,7 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_TASK_MAX_SECONDS] = {
         .rung = RUNG_REAP, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
         .key = "task.max_seconds", .unit_ms = 1000,
+        .replayed = "when tasks were dispatched and ended, and windows began",
         .due = "the limit has passed since it was first dispatched, or since the window began; unwatched time counts",
         .does = "ends it: failed, `task_deadline_exceeded`",
         .event = "`agent.task`, `agent.force_terminated`",
@@ -509,6 +534,39 @@ int64_t ladder_limit(const struct options *o, enum rule_id rule)
     return rule > RULE_MAX_TURNS ? rule_task_limit(rule, o) : rule_limit(rule, o, &none);
 }
 
+const char *ladder_not_replayed(const char *key, bool *ret_is_limit)
+{
+    const char *why = NULL;
+    *ret_is_limit = false;
+    for (enum rule_id rule = 0; rule < RULE_COUNT; rule++) {
+        const struct rule *row = &ladder_rules[rule];
+        if (!row->key || strcmp(row->key, key) != 0)
+            continue;
+        *ret_is_limit = true;
+        if (row->not_replayed)
+            why = row->not_replayed;
+    }
+    return why;
+}
+
+static void write_backtest_docs(struct buf *out)
+{
+    buf_addz(out,
+             "\n## What `reeve backtest` replays\n\n"
+             "A backtest begins with the limits in force, and follows each conversation and each "
+             "task up to the first move that the record does not have. A setting that cannot be "
+             "replayed is refused. Of tasks from before schema 6 only what the log tells is "
+             "replayed; they are counted.\n\n"
+             "| rule | setting | replayed from | not replayed, because |\n|---|---|---|---|\n");
+    for (enum rule_id rule = 0; rule < RULE_COUNT; rule++) {
+        const struct rule *row = &ladder_rules[rule];
+        if (row->key)
+            buf_addf(out, "| `%s` | `%s` | %s | %s |\n", rule_name(rule), row->key,
+                     row->replayed ? row->replayed : "",
+                     row->not_replayed ? row->not_replayed : "");
+    }
+}
+
 void ladder_write_docs(struct buf *out)
 {
     buf_addz(out,
@@ -536,4 +594,5 @@ void ladder_write_docs(struct buf *out)
              "how often it has acted; `reeve watchdog run-once` makes a pass now; `reeve why "
              "CONVERSATION` tells what is next for one; `reeve backtest` what other limits would "
              "have done.\n");
+    write_backtest_docs(out);
 }

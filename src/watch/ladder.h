@@ -44,21 +44,23 @@ struct subject {
     struct task *task;
     struct agent *agent; /* its listener, or its restart */
     struct machine *machine;
-    int64_t command;
+    struct command *command;
     struct tool *tool;
     struct inbox_row *inbox;
 };
 
 struct rule {
     enum rung rung;
-    const char *seed;    /* the design it answers to */
-    const char *key;     /* the setting that limits it; NULL: none */
-    int64_t unit_ms;     /* of that setting */
-    const char *own;     /* what a conversation may set for itself */
-    const char *due;     /* in words */
-    const char *does;    /* in words */
-    const char *event;   /* what it writes */
-    bool is_ring;        /* moves nothing, again and again: its log lines are for debugging */
+    const char *seed;         /* the design it answers to */
+    const char *key;          /* the setting that limits it; NULL: none */
+    int64_t unit_ms;          /* of that setting */
+    const char *own;          /* what a conversation may set for itself */
+    const char *due;          /* in words */
+    const char *does;         /* in words */
+    const char *event;        /* what it writes */
+    const char *replayed;     /* by backtests, from what */
+    const char *not_replayed; /* or why not: one of the two, if it has a setting */
+    bool is_ring;             /* moves nothing, again and again: its log lines are for debugging */
     enum statement next; /* when it looks next: LOOK_NEXT_…; 0: by leases in memory, or never */
     /* The move, in the row's own request. What it moves is due by this rule, checked just now.
      * NULL: it acts within an append. */
@@ -74,5 +76,8 @@ enum rule_id ladder_first_due(const struct options *o, const struct gaps *g, con
 
 /* Its limit where a conversation has none of its own. */
 int64_t ladder_limit(const struct options *o, enum rule_id rule);
+/* Why the rules of this setting ("section.key") cannot be replayed; NULL: they can be, if
+ * *ret_is_limit, or no rule has it. */
+const char *ladder_not_replayed(const char *key, bool *ret_is_limit);
 /* docs/ladder.md */
 void ladder_write_docs(struct buf *out);

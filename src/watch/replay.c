@@ -80,8 +80,7 @@ static struct recorded recorded_move(const struct replay *r, const struct event 
 
 /* ---- judging ---- */
 
-/* When somebody was there to act on what was due. */
-static int64_t watched_ms(const struct gaps *g, int64_t due_ms)
+int64_t replay_watched_ms(const struct gaps *g, int64_t due_ms)
 {
     for (size_t i = 0; i < g->count; i++)
         if (g->list[i].from_ms < due_ms && due_ms < g->list[i].to_ms)
@@ -111,15 +110,15 @@ static enum rule_id first_due(const struct replay *r, int64_t *ret_due_ms)
     return ladder_first_due(r->options, r->gaps, &h, ret_due_ms);
 }
 
-/* Makes what falls due before until_ms, or in it. */
-static void judge(struct replay *r, int64_t until_ms, bool is_inclusive)
+/* Makes what falls due before until_ms, or in it, with the tasks that are open now. */
+static void judge_silence(struct replay *r, int64_t until_ms, bool is_inclusive)
 {
     while (!r->is_over) {
         int64_t due_ms;
         enum rule_id rule = first_due(r, &due_ms);
         if (due_ms > until_ms)
             return;
-        int64_t at_ms = watched_ms(r->gaps, due_ms);
+        int64_t at_ms = replay_watched_ms(r->gaps, due_ms);
         if (at_ms > until_ms || (at_ms == until_ms && !is_inclusive))
             return;
         if (rule == RULE_WALL_CLOCK_NOTICE) {
@@ -129,6 +128,21 @@ static void judge(struct replay *r, int64_t until_ms, bool is_inclusive)
             add_move(r, rule, at_ms);
         }
     }
+}
+
+/* The same with tasks that open and end meanwhile. */
+static void judge(struct replay *r, int64_t until_ms, bool is_inclusive)
+{
+    for (; r->points_seen < r->point_count; r->points_seen++) {
+        const struct replay_point *p = &r->points[r->points_seen];
+        if (p->at_ms > until_ms)
+            break;
+        judge_silence(r, p->at_ms, false);
+        r->head.open_tasks += p->change;
+        if (p->change < 0)
+            r->head.last_task_ms = p->at_ms;
+    }
+    judge_silence(r, until_ms, is_inclusive);
 }
 
 /* ---- following the record ---- */
@@ -251,6 +265,12 @@ void replay_init(struct replay *r, const struct options *o, const struct gaps *g
 {
     *r = (struct replay){.options = o, .gaps = g};
     note_record(r, CONVERSATION_ACTIVE, OUTCOME_NONE, RULE_COUNT, 0);
+}
+
+void replay_set_work(struct replay *r, const struct replay_point *points, size_t count)
+{
+    r->points = points;
+    r->point_count = count;
 }
 
 void replay_release(struct replay *r)

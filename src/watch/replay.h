@@ -2,6 +2,7 @@
  * replay.h: what a set of limits would have done to a recorded conversation.
  *
  *     replay_init(&r, &options, &gaps)
+ *     replay_set_work(&r, points, count)          when tasks were open
  *     replay_event(&r, &event, payload, &err)     its whole log, in order
  *     replay_finish(&r, now_ms)
  *     r.moves[0 … r.move_count - 1], r.record
@@ -18,6 +19,9 @@
  * these limits do not make cuts the record short instead: nobody could write from then on. After a
  * cancelled silence the silence is taken to go on; while the record is blocked nothing is judged by
  * silence. What such a replay finds is marked REPLAY_UNKNOWN.
+ *
+ * While tasks are open a conversation is not silent (rule.h). When they were is no event: it is
+ * given beside the log. What these limits would have done to the tasks themselves is replay_task.h.
  *
  * The notice of a budget is replayed and counted, but is no move: it changes nothing for anybody.
  * The turn limit has no setting, and is taken from the record as it is. A budget that was given
@@ -77,6 +81,8 @@ struct replay {
     /* private */
     const struct options *options;
     const struct gaps *gaps;
+    const struct replay_point *points;
+    size_t point_count, points_seen;
     struct head head;
     bool is_over;           /* no more moves */
     bool is_cut;            /* the record has a cancel that was not made here */
@@ -93,4 +99,15 @@ int replay_event(struct replay *r, const struct event *e, const struct json *pay
 /* The log ends here; what is due by now_ms is still judged. */
 void replay_finish(struct replay *r, int64_t now_ms);
 
+/* How many tasks of the conversation are open changes by so much: its silence does not count while
+ * any is. */
+struct replay_point {
+    int64_t at_ms;
+    int change;
+};
+/* By time; borrowed until the release. Before the first event. */
+void replay_set_work(struct replay *r, const struct replay_point *points, size_t count);
+
 const char *replay_truth_name(enum replay_truth truth);
+/* When somebody was there to act on what was due. */
+int64_t replay_watched_ms(const struct gaps *g, int64_t due_ms);

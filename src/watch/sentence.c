@@ -181,7 +181,7 @@ static const char *machine_name(const struct situation *s)
 {
     if (s->machine)
         return s->machine->name;
-    return s->start.machine.n ? s->start.machine.p : s->agent->machine;
+    return s->start.machine.n ? s->start.machine.p : s->place;
 }
 
 static void add_machine(const struct telling *t)
@@ -189,20 +189,12 @@ static void add_machine(const struct telling *t)
     buf_addz(t->out, machine_name(t->s));
 }
 
-static void add_host(const struct telling *t)
-{
-    buf_addz(t->out, t->s->machine->hostname);
-}
-
-/* Since when is known as long as the server has seen it go. */
 static void add_offline(const struct telling *t)
 {
     const struct machine *m = t->s->machine;
-    buf_addz(t->out, "offline");
-    if (m && m->beat_ms) {
-        buf_addz(t->out, " since ");
-        add_time(t->out, machine_lease_until_ms(t->s->w, m) + 1);
-    }
+    buf_addz(t->out, m ? "offline since " : "not known");
+    if (m)
+        add_time(t->out, m->offline_ms);
 }
 
 static void add_process(const struct telling *t)
@@ -211,8 +203,21 @@ static void add_process(const struct telling *t)
         buf_addf(t->out, "process %lld", (long long)t->s->pid);
     else
         buf_addz(t->out, "its process");
-    if (machine_name(t->s)[0])
-        buf_addf(t->out, " on %s", machine_name(t->s));
+    if (t->s->agent->machine[0])
+        buf_addf(t->out, " on %s", t->s->agent->machine);
+}
+
+static void add_pid(const struct telling *t)
+{
+    if (t->s->pid)
+        buf_add_int(t->out, t->s->pid);
+    else
+        buf_addz(t->out, "PID");
+}
+
+static void add_sends(const struct telling *t)
+{
+    buf_add_int(t->out, t->s->stop.sends);
 }
 
 /* ---- the last exit ---- */
@@ -405,9 +410,10 @@ static const struct {
     {"owner", add_owner},
     {"turn", add_turn},
     {"machine", add_machine},
-    {"host", add_host},
     {"offline", add_offline},
     {"process", add_process},
+    {"pid", add_pid},
+    {"sends", add_sends},
     {"exit", add_exit},
     {"times", add_times},
     {"burst", add_burst},

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "domain/machine.h"
 #include "domain/process.h"
+#include "domain/start.h"
 #include "domain/work.h"
 
 /* ---- leases ---- */
@@ -55,17 +56,15 @@ static int read_order(const struct situation *s, int64_t command, struct order *
     *ret = (struct order){.command = command, .due_ms = NEVER_MS};
     if (!command)
         return 0;
-    struct query *q = store_query(w->store, SQL_COMMAND_GET);
-    query_int(q, 1, command);
-    int r = query_one(q, err);
-    if (r == STORE_ROW) {
-        ret->machine = arena_str(&w->arena, query_get_text(q, 6));
-        ret->is_current = str_is(query_get_text(q, 3), s->agent->spawn_id);
-    }
-    query_end(q);
-    if (r < 0 || !ret->machine.n)
-        return MIN(r, 0);
-    return command_deadline_ms(w, command, &ret->due_ms, err);
+    struct command c;
+    int r = command_get(w, command, &c, err);
+    if (r < 0)
+        return r;
+    ret->machine = c.machine;
+    ret->is_current = str_is(c.spawn_id, s->agent->spawn_id);
+    ret->due_ms = command_due_ms(w, &c);
+    ret->sends = c.sends;
+    return 0;
 }
 
 static int read_orders(struct situation *s, struct err *err)
@@ -78,6 +77,7 @@ static int read_orders(struct situation *s, struct err *err)
         r = command_open_stop(s->w, a->spawn_id, &stop, err);
     if (r == 0)
         r = read_order(s, starts.open, &s->start, err);
+    s->may_live = starts.spawn_id[0];
     return r < 0 ? r : read_order(s, stop, &s->stop, err);
 }
 
@@ -106,7 +106,10 @@ int situation_of_agent(struct work *w, const struct agent *a, struct situation *
     if (r < 0)
         return r;
     ret->head = h;
-    ret->machine = a->machine[0] ? machine_find(w, str_of(a->machine)) : NULL;
+    ret->is_beyond_reach = agent_is_beyond_reach(w, a, false);
+    bool is_placed = a->process != PROCESS_NONE && !ret->is_beyond_reach;
+    ret->place = a->pinned[0] && !is_placed ? a->pinned : a->machine;
+    ret->machine = ret->place[0] ? machine_find(w, str_of(ret->place)) : NULL;
     ret->is_attended = agent_is_attended(w, a);
     r = agent_is_wanted(w, a, &ret->is_wanted, err);
     if (r == 0)

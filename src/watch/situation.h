@@ -33,6 +33,7 @@ struct order {
     int64_t due_ms;  /* when it counts as not confirmed; NEVER_MS: no machine has it */
     struct str machine;
     bool is_current; /* it is about the process that the agent has now */
+    int64_t sends;   /* a stop was sent again so often */
 };
 
 struct situation {
@@ -41,7 +42,8 @@ struct situation {
     const struct agent *agent;     /* NULL: of a conversation or a machine */
     const struct task *task;       /* the agent's active one; NULL: none */
     const struct task *asked;      /* of a task: the one that was asked for, active or not */
-    const struct machine *machine; /* of the agent, or that was asked for; NULL: none is known */
+    const char *place;             /* where the agent's process is, or must be; empty: anywhere */
+    const struct machine *machine; /* that place, or the machine that was asked for; or NULL */
     struct tool_list *tools;       /* that a suspended task waits for, and their sum */
     struct tools_summary calls;
     struct inbox_row inbox[SITUATION_INBOX_ROWS_MAX]; /* the oldest that are open */
@@ -50,6 +52,8 @@ struct situation {
     enum obstacle obstacle; /* to a start, now, by a rule that brings the agent up */
     bool is_wanted;         /* a person wants it up, or work does */
     bool is_attended;       /* somebody waits for its work */
+    bool may_live;          /* a process of it may live, seen or not */
+    bool is_beyond_reach;   /* … on a machine that is lost */
     int64_t pid;            /* of its process; 0: not known */
 };
 

@@ -44,6 +44,8 @@ enum {
     LATE_MS = 1000,  /* P2, P3 */
     SHORT_MS = 1900, /* a pause that is no gap */
     MOVES_MAX = 8,
+    POLL_ID = 77,
+    KEEP_EVERY_MS = 1000, /* of a machine that is to stay online: machine.ttl_seconds is 3 at least */
     /* A server that has somebody to judge stores the time every 5 s, or at its next beat. */
     FORGOTTEN_MAX_MS = 5000 + GAP_MS + 500,
 };
@@ -53,7 +55,7 @@ struct suspect {
     int64_t number; /* of its conversation, task or machine */
     int64_t limit_ms, sign_every_ms;
     int silent_from;                      /* this move of the history */
-    int64_t next_sign_ms;                 /* true time */
+    int64_t next_sign_ms, next_keep_ms;   /* true time */
     int64_t seen_ms, forgotten_ms, at_ms; /* watched, forgotten, `now`: at its last sign */
     bool is_convicted;
 };
@@ -73,6 +75,10 @@ struct history {
     int64_t watched_ms, forgotten_ms;
     int64_t first_now_ms, steps_ms;
     uint64_t events; /* as many as were looked at */
+    /* A long poll: it is answered when its time is over, not before, and a second later at most. Its
+     * time is that of a clock which stands still while the machine sleeps. */
+    int64_t poll_conversation, poll_ms, polled_us; /* poll_ms 0: none is under way */
+    bool is_ending;                                /* the server was told to: polls are refused */
     struct suspect suspects[SUSPECTS_MAX];
     int suspect_count;
 };
@@ -166,14 +172,23 @@ static void on_disk_change(void *ctx)
 #define BUDGET "'watchdog':{'disabled':true},'runtime_controls':{'session_wall_clock_seconds':~}}"
 #define CREATE_BUDGET CALL("conversation.create", "{'agents':[]," BUDGET)
 #define POLL CALL("machine.poll", "{'machine':'m#','instance':'i','timeoutMs':0,'alive':[]}")
+/* An agent on a machine of its own, which is called after the conversation. */
+#define OFFER "'kinds':[{'name':'k','ready':'notify'}]"
+#define REGISTER CALL("machine.register", "{'machine':'of#','instance':'i'," OFFER "}")
+#define KEEP CALL("machine.poll", "{'machine':'of#','instance':'i','timeoutMs':0,'alive':[]}")
+#define PIN CALL("agent.set", "{'conversation':#,'role':'a','kind':'k','machine':'of#'}")
+#define RAISE CALL("agent.start", "{'conversation':#,'role':'a'}")
+#define REPORT CALL("tool.report", "{'task':@,'toolCallId':'x','status':'success'}")
+#define RESUME CALL("task.resume", "{'task':@,'epoch':1}")
 #define MOVED_BY(rule) "SELECT COUNT(*) FROM moves WHERE conversation = # AND rule = '" rule "'"
 #define OFFLINE "SELECT COUNT(*) FROM machines WHERE machine = 'm#' AND is_online = 0"
+#define LOST "SELECT COUNT(*) FROM machines WHERE machine = 'm#' AND is_fenced = 1"
 
 static const char register_machine[] =
     CALL("machine.register", "{'machine':'m#','instance':'i','kinds':[]}");
 
 struct suspect_kind {
-    const char *name, *begin[6];
+    const char *name, *begin[8];
     const char *sign;    /* of life; NULL: it gives none */
     const char *verdict; /* not 0: convicted */
     int option;          /* its limit, in seconds; -1: one of its own */
@@ -181,6 +196,10 @@ struct suspect_kind {
     bool is_leased;       /* a start gives it a new lease */
     bool counts_all_time; /* not only what was watched */
     bool is_a_task;       /* task.max_seconds would end it */
+    const char *keep;     /* asked for all along: a sign of somebody else, without whom it is not judged */
+    const char *until;    /* not 0: its clock begins, after `begin` */
+    int limit_times;      /* its limit is so often the option, and at least so long; 0: it is that */
+    int64_t least_seconds;
 };
 
 #define SIXTY_DAYS (60 * 86400)
@@ -217,6 +236,23 @@ static const struct suspect_kind kinds[] = {
      OPT_worker_suspend_timeout_seconds,
      20,
      .is_a_task = true},
+    {"command",
+     {CREATE_QUIET, REGISTER, PIN, RAISE, KEEP},
+     NULL,
+     MOVED_BY("command.expired"),
+     OPT_restart_command_deadline_seconds,
+     10,
+     .keep = KEEP},
+    {"fence", {register_machine}, NULL, LOST, OPT_machine_fence_seconds, 20, .until = OFFLINE},
+    {"ledger",
+     {CREATE_QUIET, JOIN, GIVE, TAKE, START, SUSPEND, REPORT, RESUME},
+     NULL,
+     MOVED_BY("ledger.requeue"),
+     OPT_worker_watchdog_interval_seconds,
+     10,
+     .is_a_task = true,
+     .limit_times = 2,
+     .least_seconds = 10},
     {"budget",
      {CREATE_BUDGET},
      NULL,
@@ -232,7 +268,7 @@ static const struct suspect_kind kinds[] = {
      SIXTY_DAYS,
      .counts_all_time = true},
 };
-static int64_t convicted_by_kind[ARRAY_LEN(kinds)];
+static int64_t convicted_by_kind[ARRAY_LEN(kinds)], polls_answered;
 
 static char *fill_in(struct history *h, const struct suspect *s, const char *text)
 {
@@ -256,10 +292,15 @@ static void ask_for(struct history *h, const struct suspect *s, const char *text
     ask(h->w, "%s", request);
 }
 
+static bool is_so(struct history *h, const struct suspect *s, const char *text)
+{
+    _cleanup_free_ char *query = fill_in(h, s, text);
+    return store_int(h->w, "%s", query) > 0;
+}
+
 static bool has_verdict(struct history *h, const struct suspect *s)
 {
-    _cleanup_free_ char *query = fill_in(h, s, s->kind->verdict);
-    return store_int(h->w, "%s", query) > 0;
+    return is_so(h, s, s->kind->verdict);
 }
 
 static void note_sign(const struct history *h, struct suspect *s)
@@ -320,9 +361,26 @@ static void look_for_verdicts(struct history *h, const int64_t *silent_ms)
     }
 }
 
+static int64_t poll_waited_ms(const struct history *h)
+{
+    return (mono_us((void *)h) - h->polled_us) / 1000;
+}
+
+static void note_poll_answered(struct history *h)
+{
+    if (poll_waited_ms(h) < h->poll_ms)
+        fail(h, "early: a poll of %lld ms is answered after %lld", (long long)h->poll_ms,
+             (long long)poll_waited_ms(h));
+    h->poll_ms = 0;
+    polls_answered++;
+}
+
 /* The core is at rest: it has done everything that was due. */
 static void check_rest(const struct history *h)
 {
+    if (h->poll_ms && poll_waited_ms(h) > h->poll_ms + LATE_MS)
+        fail(h, "late: a poll of %lld ms is not answered after %lld", (long long)h->poll_ms,
+             (long long)poll_waited_ms(h));
     for (int i = 0; i < h->suspect_count; i++)
         if (!h->suspects[i].is_convicted)
             check_not_late(h, &h->suspects[i]);
@@ -379,10 +437,25 @@ static void hear(struct history *h)
     while (h->w->out.first) {
         struct reply r = take(h->w);
         struct str error = string_at(r.json, "error.message");
-        if (json_get(r.json, "error"))
+        bool is_poll = int_at(r.json, "id") == POLL_ID;
+        if (json_get(r.json, "error") && !(is_poll && h->is_ending))
             fail(h, "refused: %.*s", STR_ARG(error));
+        if (is_poll && !h->is_ending)
+            note_poll_answered(h);
         done(&r);
     }
+}
+
+static void begin_poll(struct history *h)
+{
+    if (h->poll_ms || h->move == 2 * MOVES_MAX || !one_in(h, 4))
+        return;
+    h->poll_ms = of_any_size(h, 100, 20 * SECOND_MS);
+    h->polled_us = mono_us(h);
+    ask(h->w,
+        "{'jsonrpc':'2.0','id':%d,'method':'inbox.receive','params':{'conversation':%lld,"
+        "'role':'a','connectionId':'p','timeoutMs':%lld}}",
+        POLL_ID, (long long)h->poll_conversation, (long long)h->poll_ms);
 }
 
 static void give_signs(struct history *h)
@@ -398,6 +471,17 @@ static void give_signs(struct history *h)
     }
 }
 
+static void keep_others(struct history *h)
+{
+    for (int i = 0; i < h->suspect_count; i++) {
+        struct suspect *s = &h->suspects[i];
+        if (!s->kind->keep || s->next_keep_ms > h->true_ms)
+            continue;
+        ask_for(h, s, s->kind->keep);
+        s->next_keep_ms = h->true_ms + KEEP_EVERY_MS;
+    }
+}
+
 /* A sign that comes when its limit has passed may be too late, or may not. */
 static void tick_and_look(struct history *h)
 {
@@ -405,6 +489,8 @@ static void tick_and_look(struct history *h)
     for (int i = 0; i < h->suspect_count; i++)
         silent_ms[i] = silence_ms(h, &h->suspects[i]);
     give_signs(h);
+    keep_others(h);
+    begin_poll(h);
     if (!h->w->first && !core_wants_tick(h->w->core))
         return;
     tick(h->w);
@@ -457,6 +543,7 @@ static void note_start(struct history *h, int64_t stored_ms)
 {
     h->start_true_ms = h->beat_true_ms = h->true_ms;
     h->start_now_ms = MAX(wall_ms(h), stored_ms);
+    h->poll_ms = 0; /* of those who asked the last one, nobody waits any more */
     h->wall_ahead_before = h->wall_ahead_ms;
     h->slow_ms = 0;
     h->events = UINT64_MAX;
@@ -476,6 +563,11 @@ static void start_server(struct history *h)
 
 /* ---- what happens ---- */
 
+static int64_t next_act_ms(const struct suspect *s)
+{
+    return s->kind->keep ? MIN(s->next_keep_ms, s->next_sign_ms) : s->next_sign_ms;
+}
+
 /* Time passes, and the server sleeps and wakes as it likes; now and then it is held up a little. */
 static void pass(struct history *h, int64_t ms)
 {
@@ -483,7 +575,7 @@ static void pass(struct history *h, int64_t ms)
     while (h->true_ms < until_ms) {
         int64_t wait_ms = (core_wait_us(h->w->core) + 999) / 1000;
         for (int i = 0; i < h->suspect_count; i++)
-            wait_ms = MIN(wait_ms, MAX(h->suspects[i].next_sign_ms - h->true_ms, INT64_C(1)));
+            wait_ms = MIN(wait_ms, MAX(next_act_ms(&h->suspects[i]) - h->true_ms, INT64_C(1)));
         h->true_ms += wait_ms + (one_in(h, 8) ? of_any_size(h, 1, SHORT_MS - 500) : 0);
         turn(h);
     }
@@ -540,6 +632,9 @@ static void be_told(struct history *h)
     if (h->true_ms - h->beat_true_ms <= GAP_MS)
         note_beat(h);
     core_stop(h->w->core, &h->w->out);
+    h->is_ending = true;
+    hear(h);
+    h->is_ending = false;
     note_end(h);
     stay_down(h);
 }
@@ -578,11 +673,12 @@ static void add_suspect(struct history *h, const struct options *o)
     *s = (struct suspect){.kind = kind, .number = h->suspect_count + 1};
     s->limit_ms = SECOND_MS * (kind->option < 0 ? of_any_size(h, 3, kind->longest_seconds)
                                                 : o->value[kind->option]);
+    s->limit_ms *= kind->limit_times ? kind->limit_times : 1;
+    s->limit_ms = MAX(s->limit_ms, kind->least_seconds * SECOND_MS);
     s->sign_every_ms = s->limit_ms / 3;
     s->silent_from = (int)between(h, 0, 2 * MOVES_MAX);
     if (s->limit_ms == 0 || (kind->is_a_task && o->value[OPT_task_max_seconds]))
         return;
-    h->suspect_count++;
     for (size_t i = 0; i < ARRAY_LEN(kind->begin) && kind->begin[i]; i++) {
         ask_for(h, s, kind->begin[i]);
         tick(h->w);
@@ -590,7 +686,10 @@ static void add_suspect(struct history *h, const struct options *o)
         if (i == 0 && kind->begin[0] != register_machine)
             s->number = store_int(h->w, "SELECT MAX(conversation) FROM conversations");
     }
+    while (kind->until && !is_so(h, s, kind->until))
+        pass(h, 1);
     note_sign(h, s);
+    h->suspect_count++;
 }
 
 /* A store that has been started once, made once. */
@@ -613,6 +712,9 @@ static void begin(struct history *h, uint64_t seed)
     h->first_now_ms = h->start_now_ms;
     h->w = world_on_clock(first_files(), &options, &h->source);
     fault_vfs_watch(h->w->disk, on_disk_change, h);
+    ask(h->w, CREATE_QUIET);
+    tick(h->w);
+    h->poll_conversation = take_int(h->w, "result.conversation");
     for (int64_t n = between(h, 1, SUSPECTS_MAX); n > 0; n--)
         add_suspect(h, &options);
     turn(h);
@@ -666,6 +768,9 @@ TEST(W7_P2_P16_nobody_is_convicted_for_unwatched_time_and_everybody_else_in_time
         if (count >= 1000 && convicted_by_kind[i] < 10)
             tap_fail(__FILE__, __LINE__, "only %lld of kind %s were ever convicted",
                      (long long)convicted_by_kind[i], kinds[i].name);
+    if (count >= 1000 && polls_answered < 1000)
+        tap_fail(__FILE__, __LINE__, "only %lld polls were ever answered",
+                 (long long)polls_answered);
     printf("# proof weapon=clocks histories=%lld convictions=%lld gaps=%lld failures=0\n",
            (long long)t.histories, (long long)t.convictions, (long long)t.gaps);
 }

@@ -12,12 +12,13 @@
 /* ---- real time ---- */
 
 static int64_t ahead_us;
+static const struct clock_source *mono_source = &clock_kernel; /* world_on_clock() */
 
 /* Stands in for clock_mono_us(): --wrap. */
 int64_t mono_us_of_the_test(void) __asm__("__wrap_clock_mono_us");
 int64_t mono_us_of_the_test(void)
 {
-    return clock_kernel.mono_us(NULL) + ahead_us;
+    return mono_source->mono_us(mono_source->ctx) + ahead_us;
 }
 
 void pass_pause(void)
@@ -113,6 +114,7 @@ struct world *world_on_clock(const struct fault_vfs *files, const struct options
 {
     struct world *w = make(files, options);
     clock_init(&w->clock, source, 0);
+    mono_source = source;
     must_start(w);
     return w;
 }
@@ -139,6 +141,7 @@ void world_use_real_clock(struct world *w)
 
 void world_free(struct world *w)
 {
+    mono_source = &clock_kernel;
     outbox_release(&w->out);
     if (w->core) {
         CHECK_INT(atomic_load(&w->peer->refs), 1 + (int)core_stats(w->core)->subscriptions);

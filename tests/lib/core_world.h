@@ -42,7 +42,7 @@ struct world {
 struct world *world_new(void);
 /* On a copy of these files, which another world has left; NULL: with none, with the defaults. */
 struct world *world_on(const struct fault_vfs *files, const struct options *options);
-/* The same with a real clock, of which the caller is the source. */
+/* The same with a real clock, of which the caller is the source; clock_mono_us() follows it too. */
 struct world *world_on_clock(const struct fault_vfs *files, const struct options *options,
                              const struct clock_source *source);
 /* Ends it like world_free(); what its disk holds, for world_on(). */

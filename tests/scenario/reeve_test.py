@@ -287,7 +287,8 @@ def reeve(*args, data=None, stdin="", env=None):
     argv = [BIN, *map(str, args)]
     if data:
         argv += ["--data", data]
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("REEVE_") or k == "REEVE_BIN"}
+    clean = {k: v for k, v in os.environ.items()
+             if k != "COLUMNS" and (not k.startswith("REEVE_") or k == "REEVE_BIN")}
     return subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=PATIENCE,
                           env=clean | (env or {}))
 

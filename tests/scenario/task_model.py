@@ -9,6 +9,7 @@ from watch_model import advance, gap, ms
 
 MAX_ATTEMPTS, MAX_MS = 3, 10_800_000
 ACTIVE = OPEN[1:]
+IN_HAND = ("acknowledged", "in_progress", "suspended")
 
 
 class Refusal(Exception):
@@ -19,7 +20,7 @@ class Task:
     def __init__(self, number, role):
         self.number, self.role, self.status = number, role, "queued"
         self.epoch = self.attempts = 0
-        self.holder = self.reason = None
+        self.holder = self.reason = self.body = None
         self.dispatched_ms = self.pending_ms = self.acknowledged_ms = None
         self.beat_ms = self.progress_ms = None
 
@@ -60,7 +61,7 @@ class Crew:
         return r.listener is not None and self.now_ms < self.due(r.beat_ms, TTL_MS)
 
     def all_due(self):
-        """(when, rung, what to do)"""
+        """(when, rung, the role or, of an end, the task, what to do)"""
         for name, r in self.roles.items():
             if r.listener is not None:
                 yield self.due(r.beat_ms, TTL_MS), 1, name, self.expire, r
@@ -70,20 +71,20 @@ class Crew:
     def due_of_task(self, t):
         if t.status == "pending":
             if t.attempts >= MAX_ATTEMPTS:
-                yield t.pending_ms, 3, t.role, self.reap, (t, "failed", "attempts_exhausted")
-            yield (self.due(t.pending_ms, DISPATCH_MS), 3, t.role, self.reap,
+                yield t.pending_ms, 3, t.number, self.reap, (t, "failed", "attempts_exhausted")
+            yield (self.due(t.pending_ms, DISPATCH_MS), 3, t.number, self.reap,
                    (t, "timeout", "dispatch_timeout"))
         elif t.status == "acknowledged":
             over_ms = self.due(t.beat_ms, ACTIVE_MS)
             yield (max(over_ms, self.due(t.acknowledged_ms, ACKNOWLEDGED_MS)), 1, t.role,
                    self.take_back, t)
-            yield (self.due(t.acknowledged_ms, DISPATCH_MS), 3, t.role, self.reap,
+            yield (self.due(t.acknowledged_ms, DISPATCH_MS), 3, t.number, self.reap,
                    (t, "timeout", "dispatch_timeout"))
         else:
             yield self.due(t.beat_ms, ACTIVE_MS), 1, t.role, self.take_back, t
-            yield (self.due(t.progress_ms, REAP_MS), 3, t.role, self.reap,
+            yield (self.due(t.progress_ms, REAP_MS), 3, t.number, self.reap,
                    (t, "failed", "timeout_reaped_by_watchdog"))
-        yield (t.dispatched_ms + MAX_MS + 1, 3, t.role, self.reap,
+        yield (t.dispatched_ms + MAX_MS + 1, 3, t.number, self.reap,
                (t, "failed", "task_deadline_exceeded"))
 
     def settle(self, until_ms):
@@ -155,18 +156,20 @@ class Crew:
         if r.listener == connection:
             r.listener = None
 
-    def beat(self, role, connection, epoch):
+    def beat(self, role, connection, epoch, names_task):
+        """(status, until when the work is renewed or "stale", what was renewed)"""
         r, t = self.roles[role], self.roles[role].active
         status = ("rejoin_required" if not self.listens(r)
                   else "ok" if r.listener == connection else "superseded")
         if status == "ok":
             r.beat_ms = self.now_ms
-        if epoch is None:
-            return status, None
-        if t is None or t.status not in ("acknowledged", "in_progress") or t.epoch != epoch:
-            return status, "stale"
+        is_listener = status == "ok"
+        if epoch is None and not (t and names_task):
+            return status, None, (is_listener, False)
+        if t is None or t.status not in IN_HAND or t.epoch != epoch:
+            return status, "stale", (is_listener, False)
         t.beat_ms = self.now_ms
-        return status, self.due(t.beat_ms, ACTIVE_MS) - 1
+        return status, self.due(t.beat_ms, ACTIVE_MS) - 1, (is_listener, True)
 
     def wait(self, role, connection):
         r, t = self.roles[role], self.roles[role].active
@@ -220,19 +223,22 @@ class Crew:
             t.progress_ms = self.now_ms
         return self.due(t.beat_ms, ACTIVE_MS) - 1
 
-    def complete(self, number, epoch):
-        return self.finish(number, epoch, "completed", "completed", ("in_progress",))
+    def complete(self, number, epoch, body):
+        return self.finish(number, epoch, "completed", "completed", ("in_progress",), body)
 
-    def fail(self, number, epoch):
-        return self.finish(number, epoch, "failed", "failed", ("acknowledged", "in_progress"))
+    def fail(self, number, epoch, body):
+        return self.finish(number, epoch, "failed", "failed", ("acknowledged", "in_progress"), body)
 
-    def finish(self, number, epoch, status, reason, allowed):
+    def finish(self, number, epoch, status, reason, allowed, body):
         t = self.fenced(number, epoch)
+        if t.reason == reason and t.body != body:
+            raise Refusal("IDEMPOTENCY_CONFLICT")
         if t.reason == reason:
             return t.status
         if t.status not in allowed:
             raise Refusal("INVALID_TRANSITION")
         self.end(t, status, reason)
+        t.body = body
         return t.status
 
     def cancel(self, number):
@@ -265,8 +271,12 @@ class Crew:
                              lambda a: None)
         if choice < 60:
             epoch = rng.choice([None, self.roles[role].epoch, max(0, self.roles[role].epoch - 1)])
-            return self.both("participant.heartbeat", lambda: self.beat(role, connection, epoch),
-                             agent | ({} if epoch is None else {"epoch": epoch}), beat_answer)
+            t, names_task = self.roles[role].active, rng.random() < 0.3
+            work = {} if epoch is None else {"epoch": epoch}
+            work |= {"task": t.number} if t and names_task else {}
+            return self.both("participant.heartbeat",
+                             lambda: self.beat(role, connection, epoch, names_task),
+                             agent | work, beat_answer)
         if choice < 65:
             return self.both("task.wait", lambda: self.wait(role, connection),
                              agent | {"timeoutMs": 0}, lambda a: a["status"])
@@ -297,9 +307,11 @@ class Crew:
         if verb == "cancel":
             return self.both("task.cancel", lambda: self.cancel(t.number), number | {"reason": "x"},
                              lambda a: a["task"]["status"])
-        params = number | {"epoch": max(0, epoch)} | ({"reason": "x"} if verb == "fail" else {})
-        return self.both(f"task.{verb}", lambda: getattr(self, verb)(t.number, max(0, epoch)),
-                         params, lambda a: ms(a["activeUntil"]) if verb == "progress"
+        body = {"complete": {"deliverable": rng.choice("xxy")},
+                "fail": {"reason": rng.choice("xxy")}}.get(verb, {})
+        args = (t.number, max(0, epoch)) + ((body,) if body else ())
+        params = number | {"epoch": max(0, epoch)} | body
+        return self.both(f"task.{verb}", lambda: getattr(self, verb)(*args), params, lambda a: ms(a["activeUntil"]) if verb == "progress"
                          else a["task"]["status"])
 
     def both(self, method, mine, params, read):
@@ -343,6 +355,7 @@ class Crew:
 
 
 def beat_answer(a):
+    renewed = a["renewed"]["listener"], a["renewed"]["work"]
     if a.get("staleEpoch"):
-        return a["status"], "stale"
-    return a["status"], ms(a["activeUntil"]) if "activeUntil" in a else None
+        return a["status"], "stale", renewed
+    return a["status"], ms(a["activeUntil"]) if "activeUntil" in a else None, renewed

@@ -59,6 +59,15 @@ def check_gone(m, request):
 
 
 @manual()
+def test_how_many_lines_are_left_out_is_handed_on(s):
+    m, c = running(s)
+    asked = Asked(s, c, tailBytes=2)
+    (given,) = m.poll()
+    log(m, given["request"], "b\n", truncated=True, next="7:12", linesBefore=1234)
+    eq(asked.next()["result"]["linesBefore"], 1234, "lines before it")
+
+
+@manual()
 def test_what_came_since_is_asked_for_by_position(s):
     m, c = running(s)
     asked = Asked(s, c, after="7:12")

@@ -1,4 +1,4 @@
-"""JSON and JSON-RPC that is wrong: the right refusal, and the connection stays usable."""
+"""What is no JSON or no JSON-RPC: the right refusal, and the connection stays usable."""
 import json
 
 from reeve_test import check, eq, main, server
@@ -22,16 +22,11 @@ NOT_JSON = {
     "single quotes": b"{'a':1}", "comment": b'{"a":1}//', "two values": b"{}{}",
     "nan": call('{"a":NaN}'), "infinity": call('{"a":Infinity}'), "hex": call('{"a":0x10}'),
     "leading zero": call('{"a":01}'), "plus": call('{"a":+1}'), "bare point": call('{"a":.5}'),
-    "point at the end": call('{"a":5.}'), "huge integer": call('{"a":9223372036854775808}'),
-    "huge real": call('{"a":1e999}'), "raw control character": call('{"a":"\n"}'),
+    "point at the end": call('{"a":5.}'), "raw control character": call('{"a":"\n"}'),
     "bad escape": call(r'{"a":"\x41"}'), "short escape": call(r'{"a":"\u12"}'),
-    "lone high surrogate": call(r'{"a":"\ud800"}'), "lone low surrogate": call(r'{"a":"\udc00"}'),
-    "swapped surrogates": call(r'{"a":"\udc00\ud800"}'), "escaped nul": call(r'{"a":"\u0000"}'),
-    "raw nul": call('{"a":"\0"}'), "nul key": call(r'{"\u0000":1}'),
-    "nul after": b'{"jsonrpc":"2.0","id":1,"method":"x"}\0',
-    "duplicate key": call('{"text":"a","text":"b"}'),
-    "duplicate deep down": call('{"a":[{"b":1,"b":1}]}'),
-    "duplicate by escape": call(r'{"a":1,"\u0061":2}'),
+    "half a pair and a short escape": call(r'{"a":"\ud800\udc0"}'),
+    "raw nul": call('{"a":"\0"}'), "nul after": b'{"jsonrpc":"2.0","id":1,"method":"x"}\0',
+    "deep and open": call('{"a":' + "[" * 1000 + "}"), "deep and wrong": b"[" * 500_000,
     "invalid utf-8": call('{"a":"X"}').replace(b"X", b"\xff"),
     "overlong utf-8": call('{"a":"X"}').replace(b"X", b"\xc0\xaf"),
     "utf-8 surrogate": call('{"a":"X"}').replace(b"X", b"\xed\xa0\x80"),
@@ -87,11 +82,6 @@ def test_ids_come_back_as_they_were(s):
         check("result" in answer.json(), f"{answer}")
 
 
-def test_params_by_position_are_not_taken(s):
-    answer = s.post(call("[1]", "conversation.get")).json()
-    check(answer["error"]["code"] in (-32600, -32602), f"{answer}")
-
-
 def test_params_may_be_left_out(s):
     answer = s.post(b'{"jsonrpc":"2.0","id":1,"method":"conversation.list"}').json()
     eq(answer["result"]["conversations"], [], "result")
@@ -138,7 +128,7 @@ RIGHT = {
     "conversation.end": {"conversation": 1},
     "message.send": {"conversation": 1, "agentId": "a", "text": "x"},
     "trace.append": {"conversation": 1, "agentId": "a", "payload": {"type": "thought"}},
-    "event.list": {"conversation": 1}, "turn.clear": {"conversation": 1, "agentId": "a"},
+    "event.list": {}, "turn.clear": {"conversation": 1, "agentId": "a"},
     "attachment.get": {"id": 1},
 }
 
@@ -161,28 +151,6 @@ def test_missing_fields_are_named(s):
             without = {k: v for k, v in params.items() if k != field}
             e = s.refused("INVALID_PARAMS", method, **without)
             eq(e.data["path"], field, f"path without {method} {field}")
-
-
-def nested(depth):
-    return call('{"a":' + "[" * depth + "]" * depth + "}", "conversation.list")
-
-
-def test_depth_is_limited(s):
-    """params is level 2; its own members add theirs. 64 levels in all are fine, 65 are not."""
-    answer = s.post(nested(62)).json()
-    eq(answer["error"]["code"], -32602, "62 lists in params in a request: only unknown to it")
-    for depth in (63, 65, 1000, 100_000):
-        answer = s.post(nested(depth)).json()
-        check(answer["error"]["data"]["name"] in ("PARSE", "TOO_LARGE"), f"{depth}: {answer}")
-    answer = s.post(b"[" * 500_000).json()
-    check(answer["error"]["data"]["name"] in ("PARSE", "TOO_LARGE"), f"{answer}")
-    s.talk()
-
-
-@server("net.json_depth_max=10")
-def test_depth_is_configurable(s):
-    eq(s.post(nested(8)).json()["error"]["code"], -32602, "10 levels")
-    check(s.post(nested(9)).json()["error"]["code"] in (-32700, -32024), "11 levels")
 
 
 def test_too_large_a_body_is_refused_and_others_unharmed(s):

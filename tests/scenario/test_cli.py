@@ -5,9 +5,9 @@ import re
 import signal
 import subprocess
 
-from reeve_test import BIN, Server, check, eq, folder, main, reeve, wait_for
+from reeve_test import BIN, Server, check, eq, folder, main, reeve, server, wait_for
 
-VERBS = ("serve", "up", "conversation create", "conversation show", "conversation list",
+VERBS = ("serve", "up", "status", "conversation create", "conversation show", "conversation list",
          "conversation end", "send", "events", "rpc", "config check", "version", "help")
 
 
@@ -73,6 +73,15 @@ def test_a_conversation_by_hand(s):
     eq(done.stdout, "", "stdout of a failure")
 
 
+def test_a_message_of_a_role_that_is_not_there_is_refused(s):
+    s.talk("planner", "builder")
+    fails(1, "send", "1", "x", "--as", "bob", data=s.data,
+          word="conversation 1 has no role bob; it has planner, builder")
+    eq(len(s.events(1)), 1, "events")
+    ok("send", "1", "x", "--as", "bob", "--guest", data=s.data)
+    eq(s.events(1)[-1]["agentId"], "bob", "a guest")
+
+
 def test_keys_make_repeats_safe(s):
     for _ in range(2):
         eq(ok("conversation", "create", "--agent", "a", "--key", "k", data=s.data), "1\n", "create")
@@ -104,13 +113,69 @@ def test_events_prints_the_log(s):
     eq([json.loads(x)["seq"] for x in since.splitlines()], [2], "--since")
 
 
+def ids(*args, s, stderr=""):
+    """The ids that `reeve events` prints, which complains of no more than this."""
+    done = reeve("events", "--json", *args, data=s.data)
+    eq((done.returncode, done.stderr), (0, stderr), f"reeve events {args}")
+    return [json.loads(x)["id"] for x in done.stdout.splitlines()]
+
+
+def test_events_have_one_order_whatever_conversation_they_are_of(s):
+    a, b = s.talk(), s.talk()
+    for i in range(6):
+        s.say((a, b)[i % 2], "a", str(i))
+    last = s.call("server.info")["lastEventId"]
+    eq(ids(s=s), list(range(1, last + 1)), "all, by id")
+    eq(ids("--all", s=s), list(range(1, last + 1)), "--all")
+    of_b = [e["id"] for e in s.events(b)]
+    eq(ids("--conversation", str(b), s=s), of_b, "of one")
+    left_out = "reeve events: {}earlier events left out; --all shows them\n"
+    eq(ids("-n", "3", s=s, stderr=left_out.format(f"{last - 3} ")), [last - 2, last - 1, last], "-n")
+    eq(ids("--last", "99", s=s), list(range(1, last + 1)), "more than there are")
+    eq(ids("-n", "2", "--conversation", str(b), s=s, stderr=left_out.format("")), of_b[-2:],
+       "-n of one")
+    fails(2, "events", "--all", "-n", "3", data=s.data, word="--all leaves nothing out")
+
+
+@server(args=["--clock", "manual"])
+def test_events_since_a_time(s):
+    c = s.talk()
+    for i in range(5):
+        s.call("clock.advance", ms=60_000)
+        s.say(c, "a", str(i))
+    events = s.events(c)
+    eq(ids("--since", "150s", s=s), [e["id"] for e in events[-3:]], "a duration")
+    at = events[3]["ts"]
+    for since in (at, at[:23], at[:23].replace("T", " ")):
+        eq(ids("--since", since, s=s), [e["id"] for e in events[3:]], f"the time {since}")
+    eq(ids("--since", at, "-n", "1", "--conversation", str(c), s=s), [events[-1]["id"]], "both")
+    eq(len(ids("--since", at[:10], s=s)), s.call("server.info")["lastEventId"], "a day")
+    eq(ids("--since", "2999-01-01", s=s), [], "a time to come")
+    fails(2, "events", "--since", "2026-11-15T9", data=s.data, word="a time like")
+
+
+def test_events_follows_from_now_on(s):
+    c = s.talk()
+    s.say(c, "a", "before")
+    for args, texts in (((), ["after"]), (("-n", "1"), ["after", "after"])):
+        with subprocess.Popen([BIN, "events", "-f", "--json", "--data", s.data, *args], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follower:
+            check("earlier events left out; --all shows them" in follower.stderr.readline(), args)
+            s.say(c, "a", "after")
+            eq([json.loads(follower.stdout.readline())["payload"]["text"] for _ in texts], texts,
+               f"events -f {args}")
+            follower.send_signal(signal.SIGINT)
+            eq(follower.wait(20), 0, "exit status on SIGINT")
+
+
 def test_events_follows_across_a_restart(s):
     c = s.talk()
     out = os.path.join(folder(), "followed")
     s.listen = f"127.0.0.1:{s.port}"  # the same place after the restart
     with open(out, "w") as f:
-        follower = subprocess.Popen([BIN, "events", "-f", "--conversation", str(c), "--json",
-                                     "--data", s.data], stdout=f, stderr=subprocess.DEVNULL)
+        follower = subprocess.Popen([BIN, "events", "-f", "--all", "--conversation", str(c),
+                                     "--json", "--data", s.data], stdout=f,
+                                    stderr=subprocess.DEVNULL)
 
     def seen():
         with open(out) as f:
@@ -124,6 +189,50 @@ def test_events_follows_across_a_restart(s):
     eq(seen(), [1, 2, 3], "seqs")
     follower.send_signal(signal.SIGINT)
     eq(follower.wait(20), 0, "exit status on SIGINT")
+
+
+def test_status_shows_all_of_it_in_ten_lines(s):
+    for n in range(3):
+        c = s.talk("a", "b")
+    for role in ("a", "a", "b"):
+        s.call("task.create", conversation=c, role=role, content="x")
+    rows = dict(line.split(None, 1) for line in ok("status", data=s.data).splitlines())
+    check(rows["server"].startswith(s.url), rows)
+    check(f"pid {s.process.pid}," in rows["server"], rows)
+    eq((rows["machines"], rows["conversations"], rows["agents"], rows["tasks"]),
+       ("none", "3 active", "6 stopped", "2 pending, 1 queued"), "counts")
+    counts = json.loads(ok("status", "--json", data=s.data))
+    eq((counts["server"], counts["tasks"]["queued"], counts["agents"]["crashed"]), (s.url, 1, 0),
+       "--json")
+
+
+@server(args=["--clock", "manual"])
+def test_status_names_what_needs_a_person(s):
+    for n in range(7):
+        s.talk(runtime_controls={"session_wall_clock_seconds": 60})
+    s.call("clock.advance", ms=61_000)
+    lines = ok("status", data=s.data).splitlines()
+    check("7 blocked" in lines[2], lines)
+    eq(lines[5:7], ["look at        conversation 1 is blocked: reeve why 1",
+                    "               conversation 2 is blocked: reeve why 2"], "named")
+    eq((lines[-1].strip(), len(lines)), ("and 3 more", 10), "no more than ten lines")
+
+
+def test_no_table_is_wider_than_columns(s):
+    for n in range(3):
+        c = s.talk("a-role-with-quite-a-long-name", "b", title="A title that is long " * 5)
+        s.call("task.create", conversation=c, role="b", content="work " * 50)
+        s.call("inbox.enqueue", conversation=c, role="b", messageType="ui_action",
+               correlationId="c" * 60, payload={})
+    tables = ("ps --all", "agent list", "conversation list", "task list", "inbox list 1", "status",
+              "watchdog rules", "config check", "events", "help", "help serve")
+    for columns in (64, 80, 1000):
+        for verb in tables:
+            done = reeve(*verb.split(), env={"COLUMNS": str(columns), "REEVE_URL": s.url,
+                                             "REEVE_TOKEN": s.token})
+            eq(done.returncode, 0, f"reeve {verb}: {done.stderr}")
+            wide = [x for x in done.stdout.splitlines() if len(x) > columns]
+            eq(wide, [], f"lines of {verb} with COLUMNS={columns}")
 
 
 def test_rpc_is_the_wire(s):

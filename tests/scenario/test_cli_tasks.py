@@ -4,6 +4,7 @@ import re
 
 from crew import give, join, participant, status, talk, task_of
 from reeve_test import check, eq, main, reeve, server
+from scripted_machine import TTL_MS, Machine, kind
 from watch_model import advance
 
 MANUAL = ("--clock=manual",)
@@ -230,6 +231,25 @@ def test_agent_verbs_of_an_unmanaged_agent(s):
         eq(answer(s, *verb.split("."), agent), s.call(verb, conversation=c, role="a"), verb)
     fails(s, 1, "agent", "start", f"{c}:nobody", word="NOT_FOUND")
     fails(s, 1, "agent", "start", "99:a", word="NOT_FOUND")
+
+
+@server(args=MANUAL)
+def test_machine_verbs(s):
+    m = Machine(s, "m1", kinds=[kind("worker"), kind("other")])
+    table = rows(ok(s, "machine", "list"))
+    eq(table[0], ["MACHINE", "STATUS", "SINCE", "HOST", "KINDS"])
+    eq((table[1][0], table[1][1], table[1][3:]), ("m1", "online", ["host", "worker,other"]))
+    fails(s, 1, "machine", "forget", "m1", word="is online")
+    c = s.call("conversation.create", agents=[{"role": "a", "kind": "worker", "desired": "running"}])["conversation"]
+    m.boot()
+    s.call("clock.advance", ms=TTL_MS + 1)
+    eq(rows(ok(s, "machine", "list"))[1][1], "offline")
+    fails(s, 1, "agent", "set", f"{c}:a", "--machine", "m2", word="force")
+    eq(ok(s, "agent", "set", f"{c}:a", "--machine", "m2", "--force"), f"{c}:a set\n")
+    eq(ok(s, "agent", "stop", f"{c}:a", "--force"), f"{c}:a desired stopped, no command\n")
+    fails(s, 1, "machine", "forget", "m1", word="force")
+    eq(ok(s, "machine", "forget", "m1", "--force"), "m1 forgotten\n")
+    eq(answer(s, "machine", "list"), {"machines": []})
 
 
 @server(args=MANUAL)

@@ -378,7 +378,8 @@ def test_backtest_with_the_limits_in_force_finds_what_happened(s):
     eq(got, want, "moves")
     eq({m["truth"] for m in answer["moves"]}, {"same"}, "truth")
     moved = len({m[0] for m in want})
-    eq({k: v for k, v in answer["summary"].items() if k not in ("events", "notices")},
+    eq({k: v for k, v in answer["summary"].items()
+        if k not in ("events", "notices") and not k.startswith("tasks")},
        {"conversations": 24, "moved": moved, "healthy": 0, "spared": 0}, "summary")
     eq(answer["summary"]["events"], sum(len(s.events(c)) for c in range(1, 25)), "events")
     notices = sum(e["payload"].get("kind") == "runtime.watchdog.notice"
@@ -509,8 +510,10 @@ def test_backtest_believes_no_server():
                 "ts": iso_of(ms), "type": "system", "finality": "none",
                 "agentId": "system-orchestrator", "payload": {"kind": kind, "data": data}}
 
-    def run(log, gaps):
+    def run(log, gaps, tasks=()):
         def result(method, params):
+            if method == "task.list":
+                return tasks if isinstance(tasks, dict) else {"tasks": tasks, "next": None}
             if method == "server.info":
                 return {"now": iso_of(2_000_000), "lastConversation": 1}
             if method == "conversation.list":
@@ -535,6 +538,18 @@ def test_backtest_believes_no_server():
                       ([created], [event(0, n, 0, "watch.gap", gap) for n in (1, 2)])):
         done = run(log, gaps)
         eq((done.returncode, done.stdout), (70, ""), f"log {log} {gaps}: {done.stderr}")
+        check("INTERNAL" in done.stderr, done.stderr)
+    span = {"what": "silent", "from": iso_of(1000), "to": iso_of(9000), "by": "progress"}
+    task = {"task": 1, "status": "completed", "dispatchedAt": iso_of(950), "completedAt": iso_of(9000),
+            "spans": [span]}
+    eq(run([created], watched, [task, task | {"task": 2, "spans": None}]).returncode, 0, "sound tasks")
+    for tasks in ({"next": None}, {"tasks": [], "next": 0}, [task, task], [task | {"status": "x"}],
+                  [task | {"completedAt": "soon"}], [task | {"spans": [span | {"what": "x"}]}],
+                  [task | {"spans": [span | {"to": None}]}], [task | {"spans": [span | {"by": None}]}],
+                  [task | {"spans": [span | {"from": None}]}], [task | {"spans": [7]}],
+                  [task | {"spans": [span | {"to": iso_of(999)}]}]):
+        done = run([created], watched, tasks)
+        eq((done.returncode, done.stdout), (70, ""), f"tasks {tasks}: {done.stderr}")
         check("INTERNAL" in done.stderr, done.stderr)
 
 

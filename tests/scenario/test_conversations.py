@@ -266,6 +266,45 @@ def test_event_list_pages_by_seq(s):
         s.refused("INVALID_PARAMS", "event.list", conversation=c, **wrong)
 
 
+def all_events(client, limit=1000, after=0, **more):
+    """Everything that this client may see, page by page."""
+    events = []
+    while (page := client.call("event.list", afterId=after, limit=limit, **more))["events"]:
+        events += page["events"]
+        after = page.get("nextAfterId", events[-1]["id"])
+    return events
+
+
+def test_event_list_of_all_is_in_the_order_of_commit(s):
+    a, b = s.talk(), s.talk()
+    for i in range(10):
+        s.say((a, b)[i % 2], "a", str(i))
+    by_id = sorted((e for c in (0, a, b) for e in s.events(c)), key=lambda e: e["id"])
+    eq(all_events(s), by_id, "one page")
+    eq(all_events(s, limit=3), by_id, "small pages")
+    eq(all_events(s, after=by_id[4]["id"]), by_id[5:], "after an id")
+    eq(all_events(s, conversation=a, after=by_id[4]["id"]),
+       [e for e in by_id[5:] if e["conversation"] == a], "of one, after an id")
+    page = s.call("event.list", afterId=by_id[-1]["id"])
+    eq((page["events"], page["nextAfterId"]), ([], by_id[-1]["id"]), "behind the end")
+    for wrong in ({"afterSeq": 1}, {"afterSeq": 1, "afterId": 1, "conversation": a},
+                  {"afterId": -1}, {"afterId": "1"}, {"conversation": None}):
+        s.refused("INVALID_PARAMS", "event.list", **wrong)
+
+
+def test_event_list_of_all_shows_what_the_token_may_see(s):
+    mine, other = s.talk("a", "b"), s.talk("a", "b")
+    s.say(other, "a", "not for all")
+    s.say(mine, "a", "for all")
+    seen = [e for e in all_events(s) if e["conversation"]]
+    check(len(seen) < len(all_events(s)), "the server's own log has something")
+    for limit in (1, 1000):
+        eq(all_events(s.as_token(scope="read"), limit), seen, "not the server's own log")
+        for scope in ({"scope": "agent", "role": "a"}, {"scope": "read"}):
+            bound = s.as_token(conversation=mine, **scope)
+            eq(all_events(bound, limit), s.events(mine), f"{scope} of one conversation")
+
+
 def test_event_list_gives_200_unless_asked_for_more(s):
     c = s.talk()
     with s.socket() as ws:

@@ -52,6 +52,37 @@ def test_head_has_headers_and_no_body(s):
         eq(connection.request("GET", "/healthz").body, got.body, "the connection goes on")
 
 
+def whole_answer(s, data):
+    """Head and body of an answer, by the end of the connection."""
+    with s.http() as connection:
+        connection.send(data)
+        try:
+            while True:
+                connection.more()
+        except Closed:
+            return bytes(connection.buffer).partition(b"\r\n\r\n")
+
+
+def test_head_gets_no_body_whatever_is_wrong(s):
+    wrong = {
+        400: get("A : b", method="HEAD"), 417: get("Expect: x", method="HEAD"),
+        403: get("Origin: http://evil.example", "Connection: close", method="HEAD"),
+        404: get("Connection: close", method="HEAD", path="/nowhere"),
+        405: get("Connection: close", method="HEAD", path="/rpc"),
+        413: get("Content-Length: 99999999", method="HEAD"),
+        421: get(method="HEAD", path="https://127.0.0.1:{port}/healthz"),
+        431: get("X: " + "y" * 17_000, method="HEAD"), 505: get(version="HTTP/2.0", method="HEAD"),
+        501: get("Transfer-Encoding: gzip", method="HEAD"),
+    }
+    for status, build in wrong.items():
+        for data in (build(s), b"\r\n\r\n" + build(s)):
+            head, end, body = whole_answer(s, data)
+            check(head.startswith(b"HTTP/1.1 %d " % status), f"{status}: {head}")
+            eq((end, body), (b"\r\n\r\n", b""), f"the end of {status}")
+            check(b"Content-Length: " in head, f"{status} tells the length of what GET gets")
+        check(whole_answer(s, build(s).replace(b"HEAD", b"GET", 1))[2], f"GET: {status} has a body")
+
+
 MALFORMED = {
     "no version": get(version=""), "lower case version": get(version="http/1.1"),
     "two spaces": get(path=" /healthz"), "no host": get(host=None),
@@ -103,6 +134,34 @@ def test_unknown_transfer_encoding(s):
     for coding in ("gzip", "chunked, gzip", "gzip, chunked", "identity"):
         status, _ = raw(s, get(f"Transfer-Encoding: {coding}", method="POST", path="/rpc")(s))
         check(status in (400, 501), f"{coding}: {status}")
+
+
+def test_blanks_around_values_are_no_part_of_them(s):
+    n = len(LIST)
+    with s.http() as connection:
+        for length in (f":{n}", f":  {n}", f":\t{n}", f": {n} ", f": \t{n}\t \t"):
+            head = connection.head("POST", "/rpc").replace(b"\r\n\r\n", b"\r\nContent-Length")
+            connection.send(head + f"{length}\r\n\r\n".encode() + LIST)
+            eq(connection.response().json()["id"], 1, f"Content-Length{length!r}")
+        for coding in (":chunked", ":  chunked", ":\tchunked", ": chunked ", ": chunked\t "):
+            head = connection.head("POST", "/rpc").replace(b"\r\n\r\n", b"\r\nTransfer-Encoding")
+            connection.send(head + f"{coding}\r\n\r\n{n:x}\r\n".encode() + LIST
+                            + b"\r\n0\r\n\r\n")
+            eq(connection.response().json()["id"], 1, f"Transfer-Encoding{coding!r}")
+    for value in ("5\x0b", "\x0c5", "5\xa0", "5 5", "5\r\n 5"):
+        status, closed = raw(s, get(f"Content-Length: {value}", method="POST", path="/rpc")(s))
+        eq((status, closed), (400, True), f"no blank: {value!r}")
+
+
+def test_options_of_the_server_as_a_whole(s):
+    with Http(s.port) as connection:
+        answer = connection.request("OPTIONS", "*")
+        eq((answer.status, answer.body), (204, b""), "no token, no body")
+        eq(answer.headers["allow"], "GET, HEAD, POST, OPTIONS", "Allow")
+        eq(connection.request("GET", "/healthz").status, 200, "the connection goes on")
+    eq(raw(s, get("Connection: close", method="OPTIONS", path="*", host="Host: evil.example")(s))[0],
+       403, "of another server")
+    eq(raw(s, get(path="*")(s))[0], 400, "only OPTIONS may ask for it")
 
 
 def test_large_heads(s):
@@ -192,6 +251,7 @@ def test_absolute_targets(s):
     with s.http() as connection:
         connection.send(get(path=f"http://127.0.0.1:{s.port}/healthz")(s))
         eq(connection.response().status, 200, "absolute target")
+    eq(raw(s, get(path="https://127.0.0.1:{port}/healthz")(s)), (421, True), "https without TLS")
     status, _ = raw(s, get("Connection: close", path="http://evil.example/healthz")(s))
     check(status in (400, 403), f"foreign absolute target: {status}")
 
@@ -219,7 +279,8 @@ def test_foreign_hosts_and_origins_are_refused(s):
 def test_no_or_bad_token_gets_401(s):
     for value in (None, "", "Bearer", "Bearer ", "Bearer x", "Basic " + s.token, s.token,
                   "Bearer " + s.token + "x", "Bearer " + s.token[:-1],
-                  "Bearer " + s.token.swapcase(), f"Bearer {s.token} {s.token}"):
+                  "Bearer " + s.token.swapcase(), f"Bearer {s.token} {s.token}",
+                  "Bearer\t" + s.token, "Bearer" + s.token):
         with Http(s.port) as connection:
             for method, path in (("POST", "/rpc"), ("GET", "/events"), ("GET", "/ws")):
                 body = LIST if method == "POST" else None
@@ -229,8 +290,9 @@ def test_no_or_bad_token_gets_401(s):
                 eq((e["code"], e["data"]["name"]), (-32021, "UNAUTHENTICATED"), "error")
                 check("Bearer" in answer.headers["www-authenticate"], f"{answer.headers}")
     with Http(s.port) as connection:
-        answer = connection.request("POST", "/rpc", LIST, {"Authorization": "bearer " + s.token})
-        eq(answer.status, 200, "the scheme has no case")
+        for before in ("bearer ", "Bearer  ", "BEARER     "):
+            answer = connection.request("POST", "/rpc", LIST, {"Authorization": before + s.token})
+            eq(answer.status, 200, f"no case, one or more spaces: {before!r}")
     eq(s.get("/healthz?token=" + s.token).status, 200, "a query is no matter")
 
 

@@ -226,6 +226,8 @@ def test_dispatch_reap_ends_what_nobody_takes_up(s):
     got = task_of(s, t)
     eq((got["outcome"]["status"], got["outcome"]["stop_reason_code"], got["epoch"]),
        ("timeout", "dispatch_timeout", t["epoch"] + 1), "its end")
+    eq((got["outcome"]["error"], said(s, c, "agent.task")[0]["error"]), ("dispatch_timeout",) * 2,
+       "its error, in the seed's word")
     eq(ends(s, c), [(t["task"], "timeout", "dispatch_timeout")], "told once")
     (forced,) = said(s, c, "agent.force_terminated")
     eq((forced["task"], forced["reason"], forced["epoch"]),
@@ -259,6 +261,8 @@ def test_L32_running_reap_looks_at_progress_not_at_beats(s):
     advance(s, 1)
     eq(status(s, t), "failed", "alive, and without progress")
     eq(task_of(s, t)["outcome"]["stop_reason_code"], "timeout_reaped_by_watchdog", "why")
+    eq((task_of(s, t)["outcome"]["error"], said(s, c, "agent.task")[0]["error"]),
+       ("timeout_reaped_by_watchdog",) * 2, "its error, in the seed's word")
     (forced,) = said(s, c, "agent.force_terminated")
     eq((forced["reason"], forced["epoch"]), ("timeout_reaped_by_watchdog", t["epoch"]), "forced")
     eq(status(s, queued), "pending", "the next")
@@ -322,6 +326,7 @@ def test_L42_poison_work_is_given_up_with_its_history(s):
     got = task_of(s, t)
     eq((got["status"], got["attempts"], got["outcome"]["stop_reason_code"]),
        ("failed", 3, "attempts_exhausted"), "given up")
+    eq(got["outcome"]["error"], "attempts_exhausted", "its error")
     eq([e["attempts"] for e in said(s, c, "watch.task.orphaned")], [1, 2, 3], "each lost attempt")
     eq(ends(s, c), [(t["task"], "failed", "attempts_exhausted")], "one end")
     eq(status(s, following), "pending", "the next gets its turn")

@@ -98,6 +98,32 @@ def test_what_an_agent_printed_can_be_read_from_afar(s):
         check("oops" in reeve("logs", f"{c}:a", data=s.data).stdout, "reeve logs")
 
 
+def test_reeve_logs_says_what_it_leaves_out(s):
+    with Daemon(s, {"stay": sh("seq 1 30000; echo done; " + stay())}) as d:
+        c = crew(s)
+        wait_for(lambda: "done" in d.agent_log(c), "its output")
+        lines = d.agent_log(c).splitlines()
+
+        def logs(*args):
+            done = reeve("logs", f"{c}:a", *args, data=s.data)
+            eq(done.returncode, 0, f"reeve logs {args}: {done.stderr}")
+            return done.stdout.splitlines(), done.stderr
+
+        def left_out(n):
+            return f"reeve logs: {n} earlier lines left out; --all shows them\n"
+
+        shown, said = logs()
+        check(0 < len(shown) < len(lines) and lines[-len(shown):] == shown, "its end")
+        eq(said, left_out(len(lines) - len(shown)), "by default")
+        for n in (0, 3, 25_000):  # of the end, and of more than one page
+            eq(logs("-n", str(n)), (lines[len(lines) - n:], left_out(len(lines) - n)), f"-n {n}")
+        for args in (("-n", "999999"), ("--all",), ("--since", "1d"), ("--since", lines[0][:24])):
+            eq(logs(*args), (lines, ""), f"all, by {args}")
+        eq(logs("--since", "2999-01-01"), ([], ""), "--since a time to come")
+        at = lines[20_000][:24]
+        eq(logs("--since", at), ([x for x in lines if x[:24] >= at], ""), "--since a time")
+
+
 def test_in_the_folder_of_a_server_nothing_else_is_needed(s):
     with Daemon(s, kinds(), start=False) as d:
         d.data, own = s.data, d.data

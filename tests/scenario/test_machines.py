@@ -6,7 +6,7 @@ instances, tokens, reconciliation both ways, and the methods about agents that p
 from crew import claim, ends, give, join, tasks
 from fleet import commands, open_starts, starts
 from reeve_test import RpcError, check, eq, main, together, wait_for
-from scripted_machine import (CLEAN, CRASH, DEADLINE_MS, TTL_MS, Machine, MachinePoll, agent_of,
+from scripted_machine import (CLEAN, CRASH, DEADLINE_MS, FENCE_MS, TTL_MS, Machine, MachinePoll, agent_of,
                               boot, command, kind, restart_at, sight, starts_of, told, work)
 from watch_model import advance, gap, manual, ms, now
 
@@ -416,7 +416,7 @@ def test_a_stop_while_its_machine_is_offline_is_done_when_it_is_back(s):
     m, c, spawn = up(s)
     advance(s, TTL_MS + 1)
     person(s, "stop", c)
-    advance(s, 3 * DEADLINE_MS)
+    advance(s, FENCE_MS - 1)
     check(sight(s, c) in ("stopping", "unknown"), "nobody has seen it end")
     eq([(x["type"], x["spawnId"]) for x in m.register()], [("stop-agent", spawn)], "told once")
     m.stopped(spawn)

@@ -7,7 +7,7 @@ import socket
 import struct
 
 from reeve_test import Client, Closed, Http, check, eq, main, server, wait_for
-from wire import CLOSE, PING, TEXT, WebSocket, frame
+from wire import CLOSE, PING, PONG, TEXT, WebSocket, frame
 
 INFO = b'{"jsonrpc":"2.0","id":1,"method":"server.info"}'
 
@@ -66,6 +66,66 @@ def test_an_answer_on_its_way_is_not_cut_by_a_late_half_close(s):
         except Closed:
             rest = bytes(connection.buffer)
         check(rest.endswith(b'"nextAfterSeq":7}}'), f"{len(rest)} bytes, ending {rest[-40:]}")
+
+
+def next_frame(ws):
+    """The next frame that is not a pong nobody asked for."""
+    while (got := ws.frame_in())[0] == PONG:
+        pass
+    return got
+
+
+def test_calls_before_a_half_close_of_a_websocket_are_answered(s):
+    for calls in (1, 3, 200):
+        with s.socket() as ws:
+            ws.send(b"".join(frame(TEXT, text(i, "server.info")) for i in range(calls)))
+            ws.sock.shutdown(socket.SHUT_WR)
+            answers = [next_frame(ws) for _ in range(calls)]
+            eq([json.loads(payload)["id"] for _, payload in answers], list(range(calls)), "answers")
+            eq(next_frame(ws), (CLOSE, b""), "then a close")
+            check(ws.is_closed(), "and the end")
+
+
+def test_a_half_close_of_a_websocket_without_a_call_ends_it(s):
+    with s.socket() as ws:
+        ws.sock.shutdown(socket.SHUT_WR)
+        eq(ws.frame_in(), (CLOSE, b""), "a close")
+        check(ws.is_closed(), "and the end")
+
+
+def wait_for_work(s, c):
+    """A socket on which an agent waits for work."""
+    ws = s.socket()
+    ws.call("participant.join", conversation=c, role="a", connectionId="x")
+    ws.send(frame(TEXT, text(9, "task.wait", conversation=c, role="a", connectionId="x",
+                             timeoutMs=60_000)))
+    ws.call("server.info")  # answered behind it: the poll is under way
+    return ws
+
+
+def test_a_long_poll_before_a_half_close_is_answered(s):
+    c = s.talk("a")
+    with wait_for_work(s, c) as ws:
+        ws.send(frame(TEXT, b"this never comes to its end")[:9])
+        ws.sock.shutdown(socket.SHUT_WR)
+        eq(ws.frame_in(), (PONG, b""), "a pong shows whether it is still there")
+        task = s.call("task.create", conversation=c, role="a", content="x")["task"]["task"]
+        opcode, payload = ws.frame_in()
+        eq((opcode, json.loads(payload)["id"]), (TEXT, 9), "the answer")
+        eq(json.loads(payload)["result"]["task"]["task"], task, "the task")
+        eq(ws.frame_in(), (CLOSE, b""), "then a close")
+
+
+@server("net.ping_seconds=3600")
+def test_a_client_that_dies_in_a_long_poll_is_noticed_at_once(s):
+    c = s.talk("a")
+    for leave in (reset, lambda stream: stream.close()):
+        ws = wait_for_work(s, c)
+        wait_for(lambda: metric(s, "reeve_connections") == 3, "the socket")
+        leave(ws)
+        wait_for(lambda: metric(s, "reeve_connections") == 2, "the server to notice")
+    task = s.call("task.create", conversation=c, role="a", content="x")["task"]
+    eq(task["status"], "pending", "nobody has it")
 
 
 @server("net.body_bytes_max=65536")

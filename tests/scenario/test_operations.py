@@ -108,11 +108,35 @@ def test_it_refuses_to_bind_beyond_loopback_unprotected():
     check("--insecure" in s.log(), f"says what to do: {s.log()}")
 
 
-def test_it_says_so_if_the_port_is_taken(s):
+def test_a_port_in_use_is_no_bug_and_has_a_remedy(s):
     other = Server(listen=f"127.0.0.1:{s.port}")
     other.spawn()
-    check(other.wait() > 0, "exit status")
-    check(str(s.port) in other.log(), f"names the address: {other.log()}")
+    eq(other.wait(), 1, "exit status")
+    check(f"port {s.port} is in use; try --listen 127.0.0.1:0" in other.log(), other.log())
+
+
+def test_a_folder_that_cannot_be_used_is_no_bug_and_has_a_remedy():
+    file = os.path.join(folder(), "file")
+    open(file, "w").close()
+    for data in (file, f"{file}/below", "/proc/no-such-folder"):
+        for verb in ("serve", "machine"):
+            done = reeve(verb, data=data)
+            eq(done.returncode, 2, f"status of {verb} in {data}: {done.stderr}")
+            check(file in done.stderr or "/proc" in done.stderr, f"names it: {done.stderr}")
+            check("--data DIR" in done.stderr, f"says what to do: {done.stderr}")
+
+
+def test_a_port_alone_is_one_of_this_host():
+    s = Server(listen="0").start()
+    check(s.url.startswith("http://127.0.0.1:"), s.url)
+    s.stop()
+
+
+def test_an_address_that_is_none_is_named():
+    for listen in ("99999", "127.0.0.1:99999", "nowhere:80", "127.0.0.1"):
+        done = reeve("serve", "--listen", listen, data=os.path.join(folder(), "d"))
+        eq(done.returncode, 2, f"--listen {listen}")
+        check("give PORT, or ADDRESS:PORT" in done.stderr, done.stderr)
 
 
 def test_a_second_server_on_the_same_folder_is_refused(s):

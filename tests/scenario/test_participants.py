@@ -9,6 +9,8 @@ from fleet import batch, managed, open_starts, starts
 from reeve_test import Server, check, eq, main, together
 from watch_model import advance, gap, manual, ms, now
 
+RENEWS_NOTHING = {"renewed": {"listener": False, "work": False}}
+
 
 # ---- join, beat, leave ----
 
@@ -38,7 +40,7 @@ def test_beat_renews_to_now_plus_ttl(s):
     answer = beat(s, c)
     eq(answer["status"], "ok", "status")
     eq(ms(answer["readyUntil"]), now(s) + TTL_MS, "readyUntil")
-    eq(set(answer), {"status", "readyUntil"}, "members")
+    eq(set(answer), {"status", "readyUntil", "renewed"}, "members")
     eq(participant(s, c)["readyUntil"], answer["readyUntil"], "as listed")
 
 
@@ -55,15 +57,15 @@ def test_lease_and_interval_are_as_configured(s):
 @manual()
 def test_beats_of_strangers_are_no_errors_and_create_nothing(s):
     c = talk(s)
-    eq(beat(s, c), {"status": "rejoin_required"}, "before any join")
+    eq(beat(s, c), RENEWS_NOTHING | {"status": "rejoin_required"}, "before any join")
     eq(participant(s, c)["status"], "disconnected", "nothing was created")
     join(s, c)
     until = participant(s, c)["readyUntil"]
     advance(s, 1000)
-    eq(beat(s, c, connection="c2"), {"status": "superseded"}, "of another connection")
+    eq(beat(s, c, connection="c2"), RENEWS_NOTHING | {"status": "superseded"}, "of another connection")
     eq(participant(s, c)["readyUntil"], until, "and it renews nothing")
     leave(s, c)
-    eq(beat(s, c), {"status": "rejoin_required"}, "after leaving")
+    eq(beat(s, c), RENEWS_NOTHING | {"status": "rejoin_required"}, "after leaving")
 
 
 @manual()
@@ -158,7 +160,7 @@ def test_L22_a_late_beat_is_cheap(s):
     join(s, c)
     t = give(s, c)
     advance(s, TTL_MS + 1)
-    eq(beat(s, c), {"status": "rejoin_required"}, "late")
+    eq(beat(s, c), RENEWS_NOTHING | {"status": "rejoin_required"}, "late")
     answer = join(s, c)
     check("superseded" not in answer, "nobody was in the way")
     eq(poll(s, c)["task"]["task"], t["task"], "the work is still there")
@@ -219,7 +221,7 @@ def test_a_newer_connection_supersedes_and_the_older_is_told(s):
     eq(join(s, c, connection="old").get("superseded"), None, "the first")
     eq(join(s, c, connection="old").get("superseded"), None, "the same again")
     eq(join(s, c, connection="new")["superseded"], True, "the second")
-    eq(beat(s, c, connection="old"), {"status": "superseded"}, "beat of the old one")
+    eq(beat(s, c, connection="old"), RENEWS_NOTHING | {"status": "superseded"}, "beat of the old one")
     eq(poll(s, c, connection="old"), {"status": "superseded"}, "poll of the old one")
     eq(beat(s, c, connection="new")["status"], "ok", "beat of the new one")
     give(s, c)
@@ -247,7 +249,7 @@ def test_after_the_newer_left_the_older_may_come_back(s):
     join(s, c, connection="old")
     join(s, c, connection="new")
     leave(s, c, connection="new")
-    eq(beat(s, c, connection="old"), {"status": "rejoin_required"}, "the place is free")
+    eq(beat(s, c, connection="old"), RENEWS_NOTHING | {"status": "rejoin_required"}, "the place is free")
     check("superseded" not in join(s, c, connection="old"), "nobody is in the way")
     eq(participant(s, c)["connectionId"], "old", "it listens again")
 
@@ -328,6 +330,35 @@ def test_L20_claimed_and_beating_is_never_taken_back(s):
 
 
 @manual()
+def test_a_heartbeat_says_which_leases_it_renewed(s):
+    c = talk(s)
+    join(s, c)
+    eq(beat(s, c)["renewed"], {"listener": True, "work": False}, "of a listener without work")
+    t = put_to_work(s, c)
+    for params, renewed in (({}, {"listener": True, "work": False}),
+                            ({"epoch": t["epoch"]}, {"listener": True, "work": True}),
+                            ({"task": t["task"], "epoch": t["epoch"]},
+                             {"listener": True, "work": True}),
+                            ({"connection": "other", "epoch": t["epoch"]},
+                             {"listener": False, "work": True}),
+                            ({"epoch": t["epoch"] + 1}, {"listener": True, "work": False})):
+        eq(beat(s, c, **params)["renewed"], renewed, f"with {params}")
+
+
+@manual()
+def test_a_heartbeat_with_a_task_but_no_epoch_says_that_the_work_is_not_renewed(s):
+    c = talk(s)
+    t = put_to_work(s, c)
+    until = participant(s, c)["activeUntil"]
+    advance(s, 30_000)
+    answer = beat(s, c, task=t["task"])
+    eq((answer["status"], answer["staleEpoch"], answer["epoch"], answer["renewed"]),
+       ("ok", True, t["epoch"], {"listener": True, "work": False}), "what it says")
+    eq(participant(s, c)["activeUntil"], until, "the lease of the work")
+    check("staleEpoch" not in beat(s, c), "a listener that names no work has nothing stale")
+
+
+@manual()
 def test_a_stale_epoch_renews_the_listener_only_and_says_so(s):
     c = talk(s)
     t = put_to_work(s, c)
@@ -381,8 +412,9 @@ def test_ended_conversations_have_no_participants(s):
     c = talk(s)
     join(s, c)
     s.call("conversation.end", conversation=c)
-    eq(beat(s, c), {"status": "rejoin_required", "directive": "stop"}, "a beat")
-    eq(beat(s, c, connection="x"), {"status": "rejoin_required", "directive": "stop"}, "another's")
+    over = RENEWS_NOTHING | {"status": "rejoin_required", "directive": "stop"}
+    eq(beat(s, c), over, "a beat")
+    eq(beat(s, c, connection="x"), over, "another's")
     eq(beat(s, c, epoch=1)["status"], "rejoin_required", "with an epoch")
     eq(poll(s, c), {"status": "ended"}, "a poll")
     s.refused("CONVERSATION_FINALIZED", "participant.join", conversation=c, role="a",

@@ -3,8 +3,8 @@
 Wishes of people, failures and their waits, the breaker, policies, and work that is taken back from
 a process. A scripted machine plays the processes; the clock is the test's.
 """
-from crew import (ACTIVE_MS, UNATTENDED_MS, claim, give, join, leave, participant, status, talk,
-                  task_of)
+from crew import (ACTIVE_MS, UNATTENDED_MS, beat, claim, give, join, leave, participant, said,
+                  status, talk, task_of)
 from fleet import batch, commands, open_starts, starts
 from reeve_test import check, eq, main, together
 from scripted_machine import (BURST, CLEAN, CRASH, DEADLINE_MS, FENCE_MS, KILLED, STABLE_MS, TTL_MS,
@@ -638,10 +638,10 @@ def test_L47_a_stop_is_sent_again_until_the_process_is_seen_to_end(s):
     m, c, spawn = up(s)
     person(s, "stop", c)
     (stop,) = m.poll()
-    for _ in range(3):
-        advance(s, 60_000)
-        eq(m.poll(), [], "not before its deadline")
-        advance(s, DEADLINE_MS + 1 - 60_000)
+    for i in range(3):
+        keep_alive(s, m, DEADLINE_MS * 2 ** i)
+        eq(m.poll(), [], "not before its deadline, which is twice as long each time")
+        advance(s, 1)
         (again,) = m.poll()
         eq((again["type"], again["spawnId"]), ("stop-agent", spawn), "sent again")
         eq(sight(s, c), "stopping", "until it is seen to end")
@@ -902,16 +902,48 @@ def test_P21_an_unreachable_machine_holds_and_convicts_nobody(s):
     eq(commands(s, c, closedAt=None), [], "no command for an offline machine")
 
 
+def machine_status(s):
+    return s.call("machine.list")["machines"][0]["status"]
+
+
+@manual()
+def test_P22_a_worker_that_beats_while_its_machine_is_away_is_working(s):
+    m, c, spawn = up(s)
+    t, agent = work(s, m, c, spawn)
+    states = len(said(s, c, "agent.state"))
+    for _ in range(4):
+        advance(s, TTL_MS // 3)
+        beat(agent, c, connection="p1", epoch=t["epoch"])
+    eq((machine_status(s), sight(s, c)), ("offline", "working"), "it is heard")
+    eq((status(s, t), task_of(s, t).get("held")), ("in_progress", None), "and keeps its work")
+    eq(len(said(s, c, "agent.state")), states, "nothing has changed for it")
+    advance(s, ACTIVE_MS + 1)
+    eq((sight(s, c), task_of(s, t).get("held")), ("unknown", "machine"), "silent as well")
+
+
+@manual()
+def test_P22_who_listens_while_its_machine_is_away_is_waiting(s):
+    m, c, spawn = up(s)
+    agent = m.agent(spawn)
+    join(agent, c, connection="p1")
+    for _ in range(4):
+        advance(s, TTL_MS // 3)
+        beat(agent, c, connection="p1")
+    eq((machine_status(s), sight(s, c)), ("offline", "waiting"), "it is heard")
+    advance(s, TTL_MS)
+    eq(sight(s, c), "unknown", "silent as well")
+
+
 @manual()
 def test_P21_a_hold_for_a_machine_ends_at_the_fence(s):
     m, c, spawn = up(s)
     t, agent = work(s, m, c, spawn)
     m.poll()
     at = now(s)
-    advance(s, TTL_MS + FENCE_MS)
+    advance(s, TTL_MS + FENCE_MS + 1)
     eq(task_of(s, t).get("held"), "machine", "at the fence")
     advance(s, 1)
-    eq((task_of(s, t).get("held"), now(s)), (None, at + TTL_MS + FENCE_MS + 1), "after it")
+    eq((task_of(s, t).get("held"), now(s)), (None, at + TTL_MS + FENCE_MS + 2), "after it")
     join(s, c, connection="other")
     eq(claim(s, c, connection="other")["task"], t["task"], "somebody else may have it")
     agent.refused("STALE_EPOCH", "task.complete", task=t["task"], epoch=t["epoch"])

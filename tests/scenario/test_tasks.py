@@ -124,7 +124,7 @@ def test_every_call_in_every_status(s):
             t = in_status(s, c, before)
             eq(t["status"], before, "where it begins")
             params = {"task": t["task"]} | ({} if verb == "cancel" else {"epoch": t["epoch"]})
-            params |= {} if verb in ("start", "complete") else {"reason": "r"}
+            params |= {} if verb in ("start", "complete") else {"reason": "x"}
             log = s.events(c)
             if before in legal:
                 eq(s.call(f"task.{verb}", **params)["task"]["status"], legal[before],
@@ -219,16 +219,63 @@ def test_complete_after_the_next_promotion_is_still_a_repeat(s):
     claim(s, c)
     log = s.events(c)
     eq(complete(s, t, deliverable="mine"), first, "the repeat")
-    eq(complete(s, t, deliverable="another"), first, "whatever it brings")
     eq((status(s, later), s.events(c)), ("acknowledged", log), "the next one is untouched")
     failed = put_to_work(s, c, "b", "c2")
     give(s, c, "b")
     once = move(s, "fail", failed, reason="x")
-    eq(move(s, "fail", failed, reason="y"), once, "fail again")
+    eq(move(s, "fail", failed, reason="x"), once, "fail again")
     cancelled = give(s, c, "b")
     once = s.call("task.cancel", task=cancelled["task"], reason="x")
-    eq(s.call("task.cancel", task=cancelled["task"], reason="y"), once, "cancel again")
+    eq(s.call("task.cancel", task=cancelled["task"], reason="x"), once, "cancel again")
     eq(len(ends(s, c)), 3, "each end is told once")
+
+
+@manual()
+def test_P19_a_repeat_of_complete_with_another_body_is_refused_and_drops_nothing(s):
+    c = talk(s)
+    t = put_to_work(s, c)
+    body = {"deliverable": {"x": 1, "y": [2]}, "handoff": {"role": "b", "content": {"p": 1, "q": 2}}}
+    first = complete(s, t, **body)
+    log = s.events(c)
+    same = {"deliverable": {"y": [2], "x": 1}, "handoff": {"role": "B", "content": {"q": 2, "p": 1}}}
+    eq(complete(s, t, **body), first, "the same body, the same answer, hand-off included")
+    eq(complete(s, t, **same), first, "the same, written otherwise")
+    others = [{}, {"deliverable": body["deliverable"]}, {"handoff": body["handoff"]},
+              body | {"deliverable": {"x": 1, "y": [3]}},
+              body | {"handoff": {"role": "c", "content": body["handoff"]["content"]}},
+              body | {"handoff": {"role": "b", "content": {"p": 1}}}]
+    for other in others:
+        e = s.refused("IDEMPOTENCY_CONFLICT", "task.complete", task=t["task"], epoch=t["epoch"],
+                      **other)
+        check("this call changed nothing" in e.message, e.message)
+    eq(e.data["what"], "handoff", "what differs")
+    eq((len(tasks(s, conversation=c)), s.events(c)), (2, log), "nothing has changed")
+    s.restart()
+    eq(complete(s, t, **body)["handoffTask"]["task"], first["handoffTask"]["task"], "on disk")
+    s.refused("IDEMPOTENCY_CONFLICT", "task.complete", task=t["task"], epoch=t["epoch"], **others[0])
+
+
+@manual()
+def test_P19_a_repeat_of_complete_without_a_deliverable_that_brings_one_is_refused(s):
+    c = talk(s)
+    t = put_to_work(s, c)
+    complete(s, t)
+    e = s.refused("IDEMPOTENCY_CONFLICT", "task.complete", task=t["task"], epoch=t["epoch"],
+                  deliverable="late")
+    eq(e.data["what"], "deliverable", "what differs")
+
+
+@manual()
+def test_P19_a_repeat_of_fail_or_cancel_with_another_reason_is_refused(s):
+    c = talk(s)
+    t = put_to_work(s, c)
+    once = move(s, "fail", t, reason="x")
+    s.refused("IDEMPOTENCY_CONFLICT", "task.fail", task=t["task"], epoch=t["epoch"], reason="y")
+    eq(task_of(s, t), once, "the first reason stands")
+    t = give(s, c)
+    once = s.call("task.cancel", task=t["task"], reason="x")
+    s.refused("IDEMPOTENCY_CONFLICT", "task.cancel", task=t["task"], reason="y")
+    eq(task_of(s, t), once["task"], "the first reason stands")
 
 
 @manual()
@@ -453,6 +500,47 @@ def test_a_hundred_tasks_at_once_are_one_active_and_a_queue(s):
     check_agrees(s, c)
 
 
+# ---- spans ----
+
+def spans(s, t):
+    (shown,) = [x for x in tasks(s, spans=True) if x["task"] == t["task"]]
+    return [(x["what"], ms(x["from"]), x["to"] and ms(x["to"]), x["by"]) for x in shown["spans"]]
+
+
+@manual("liveness.active_ttl_seconds=10000")
+def test_the_longest_waits_of_a_task_are_kept_with_who_ended_them(s):
+    c = talk(s)
+    t = give(s, c)
+    began = now(s)
+    eq(spans(s, t), [("pending", began, None, None)], "open")
+    advance(s, 5000)
+    join(s, c)
+    claim(s, c)
+    start(s, t)
+    want, at = [("pending", began, began + 5000, "claimTask")], now(s)
+    for silence, is_kept in ((1000, False), (2000, True), (1500, False), (2000, False), (2001, True)):
+        advance(s, silence)
+        s.call("task.progress", task=t["task"], epoch=t["epoch"])
+        if is_kept:
+            want.append(("silent", at, now(s), "progress"))
+        at = now(s)
+    s.restart("kill")
+    at = now(s)  # a start gives back what may not be stored
+    eq(spans(s, t), want + [("silent", at, None, None)], "kept, and open")
+    advance(s, 3000)
+    complete(s, t)
+    eq(spans(s, t), want + [("silent", at, now(s), "completeTask")], "at the end")
+    check("spans" not in task_of(s, t), "only who asks is shown them")
+
+
+@manual()
+def test_a_task_that_is_done_at_once_keeps_no_span(s):
+    c = talk(s)
+    t = put_to_work(s, c)
+    complete(s, t)
+    eq(spans(s, t), [], "nothing")
+
+
 # ---- hand-off ----
 
 @manual()
@@ -466,7 +554,7 @@ def test_hand_off_is_in_the_same_transaction(s):
     eq(task_of(s, next_task), next_task, "as read")
     log = s.events(c)
     repeat = complete(s, t, deliverable="part one", handoff={"role": "b", "content": [2]})
-    eq(repeat["task"], answer["task"], "a repeat")
+    eq(repeat, answer, "a repeat")
     eq(len(tasks(s, conversation=c)), 2, "hands nothing off again")
     eq(s.events(c), log, "and tells nothing")
 

@@ -154,6 +154,19 @@ def test_a_repeat_of_a_suspend_is_no_move_and_another_is_refused(s):
 
 
 @manual()
+def test_P19_a_repeat_of_suspend_with_another_call_of_the_same_id_is_refused(s):
+    c = talk(s)
+    t = put_to_work(s, c)
+    call = {"toolCallId": "x", "name": "n", "arguments": {"a": 1, "b": 2}}
+    first = suspend(s, t, call)
+    eq(suspend(s, t, call | {"arguments": {"b": 2, "a": 1}}), first, "the same, written otherwise")
+    for other in ({"name": "m"}, {"arguments": {"a": 1}}, {"options": {"timeout_seconds": 9}}):
+        s.refused("IDEMPOTENCY_CONFLICT", "task.suspend", task=t["task"], epoch=t["epoch"],
+                  tools=[call | other])
+    eq(len(cards(s, c, "tool.call")), 1, "calls")
+
+
+@manual()
 def test_L65_each_tool_has_its_own_deadline_and_no_result_moves_it(s):
     c = talk(s)
     t = put_to_work(s, c)

@@ -181,6 +181,22 @@ def test_precondition_on_the_last_close(s):
     check("lastClosedSeq" in e.data["path"], f"{e.data}")
 
 
+def test_precondition_on_the_role_of_who_writes(s):
+    """Guests may write, unless the writer says that it is none."""
+    c = s.talk("ann", "bob")
+    known = {"precondition": {"knownRole": True}}
+    s.say(c, "ann", "one", **known)
+    s.say(c, "carol", "a guest", clientRequestId="k")
+    e = s.refused("PRECONDITION_FAILED", "message.send", conversation=c, agentId="carol", text="x",
+                  **known)
+    eq((e.message, e.data["actual"]),
+       (f"conversation {c} has no role carol; it has ann, bob", "carol"), "error")
+    first = s.say(c, "bob", "two", clientRequestId="k", **known)
+    s.call("agent.set", conversation=c, role="bob", removed=True)
+    eq(s.say(c, "bob", "two", clientRequestId="k", **known), first, "a repeat is no new message")
+    s.refused("PRECONDITION_FAILED", "message.send", conversation=c, agentId="bob", text="x", **known)
+
+
 def test_of_many_who_close_on_one_precondition_one_wins(s):
     c = s.talk()
     won = []

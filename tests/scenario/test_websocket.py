@@ -182,5 +182,13 @@ def test_the_frame_limit_is_configurable(s):
         eq(ws.wait_close(), 1009, "one byte more")
 
 
+def test_the_subprotocol_is_named_if_it_is_offered(s):
+    for offered, chosen in (("jsonrpc", "jsonrpc"), ("x, jsonrpc", "jsonrpc"), ("JsonRpc", "JsonRpc"),
+                            ("graphql-ws", None), ("jsonrpc2", None), (None, None)):
+        with s.socket(headers={"Sec-WebSocket-Protocol": offered}) as ws:
+            eq(ws.fields.get("sec-websocket-protocol"), chosen, f"for {offered}")
+            eq(ws.call("conversation.list")["conversations"], [], "and on it goes")
+
+
 if __name__ == "__main__":
     main()

@@ -144,7 +144,22 @@ def test_stopping_machine_away(s):
     at = iso(now(s) + TTL_MS + 1)
     go_offline(s)
     tells(s, "stopping_machine_away", rf"cannot be stopped yet: machine m1 is offline since {at}, and "
-          "process 1000 on m1 is stopped when the machine returns", c=c)
+          r"process 1000 on m1 is stopped when the machine returns; nobody waits for it any more in 5m 00s "
+          rf"\(machine.offline\); `reeve agent stop {c}:a --force` does not wait for it",
+          "reeve agent stop {c}:a --force", ("machine.offline", FENCE_MS + 1), keep=False, c=c)
+    advance(s, FENCE_MS + 1)
+    eq(why(s, c)["cause"], "stopped_by_person", "after the fence")
+
+
+@manual()
+def test_unstoppable(s):
+    m, c, spawn = up(s)
+    person(s, "stop", c)
+    while why(s, c)["next"]:
+        advance(s, min(30_000, ms(why(s, c)["next"]["dueAt"]) - now(s)))
+        m.poll()
+    tells(s, "unstoppable", r"cannot be stopped: machine m1 has not confirmed that process 1000 on m1 ended, "
+          r"after 5 orders to stop it; `kill -9 1000` ends it if typed on m1", "kill -9 1000", c=c)
 
 
 @manual()
@@ -306,8 +321,8 @@ def test_held_for_machine(s):
     at = iso(now(s))
     got = tells(s, "held_for_machine", rf"task 1 is held: machine m1 is offline since {at}, and process "
                 rf"1000 on m1 may still work on it; another may take task 1 in 5m 00s \(machine.offline\)",
-                next=("machine.offline", FENCE_MS), keep=False, c=c)
-    advance(s, FENCE_MS - 1)
+                next=("machine.offline", FENCE_MS + 1), keep=False, c=c)
+    advance(s, FENCE_MS)
     check("held" in s.call("task.get", task=1)["task"], "held until then")
     advance(s, 1)
     check("held" not in s.call("task.get", task=1)["task"], "and not any more")
@@ -330,8 +345,37 @@ def test_held_for_process(s):
 def test_machine_away(s):
     m, c, spawn = up(s)
     go_offline(s)
-    tells(s, "machine_away", rf"machine m1 is offline since {iso(now(s))}; what process 1000 on m1 does "
-          "is not known until the machine returns", c=c)
+    at = iso(now(s))
+    remedy = f"reeve agent set {c}:a --any-machine --force"
+    says = rf"machine m1 is offline since {at}; what process 1000 on m1 does is not known until the machine " \
+        "returns"
+    tells(s, "machine_away", rf"{says}; `{remedy}` does not wait for it", remedy, c=c)
+    other = Machine(s, "m2")
+    tells(s, "machine_away", rf"{says}; {c}:a is started on another machine in 5m 00s \(machine.offline\); .*",
+          remedy, ("machine.offline", FENCE_MS + 1), keep=False, c=c)
+    for _ in range(FENCE_MS // 30_000):
+        advance(s, 30_000)
+        eq(other.poll(), [], "nothing before the fence")
+    advance(s, 1)
+    eq(len(other.poll()), 1, "it is started there")
+
+
+@manual()
+def test_a_pinned_agent_waits_for_its_machine(s):
+    Machine(s, "m2")
+    m = Machine(s)
+    c = wanted(s, machine="m1")
+    m.boot()
+    go_offline(s)
+    at = iso(now(s))
+    Machine(s, "m2")
+    advance(s, FENCE_MS + 1)
+    remedy = f"reeve agent set {c}:a --machine MACHINE"
+    tells(s, "machine_offline", rf"cannot start: machine m1 is offline since {at}; {c}:a starts when it "
+          rf"returns; `{remedy}` moves it", remedy, c=c)
+    Machine(s, "m2")
+    eq(reeve(*remedy.replace("MACHINE", "m2").split()[1:], data=s.data).returncode, 0, "the remedy")
+    eq(why(s, c)["cause"], "starting", "what it did")
 
 
 @manual()
@@ -460,8 +504,8 @@ def test_machine_unknown(s):
     Machine(s)
     c = wanted(s, machine="othermachine")
     remedy = f"reeve agent set {c}:a --machine MACHINE"
-    tells(s, "machine_unknown", rf"cannot start: machine othermachine has never registered; {c}:a starts "
-          rf"when it does; `{remedy}` moves it", remedy, c=c)
+    tells(s, "machine_unknown", rf"cannot start: machine othermachine is not known; {c}:a starts when it "
+          rf"registers; `{remedy}` moves it", remedy, c=c)
     give(s, c)
     tells(s, "machine_unknown", r".*; task 1 fails in 15m 00s \(dispatch.reap\); .*", remedy,
           ("dispatch.reap", 900_001), c=c)
@@ -568,7 +612,7 @@ def test_unattended(s):
 
 @manual()
 def test_crashed_and_idle(s):
-    m = Machine(s)
+    m = Machine(s, kinds=[kind(restart="never")])
     c = talk(s, kind="worker")
     t = give(s, c)
     spawn = m.boot()
@@ -621,11 +665,12 @@ def test_machine_online_silent_held_gone(s):
           machine="m1")
     at = iso(now(s))
     tells(s, "machine_held", rf"offline since {at}; what its processes do is not known, and their work is "
-          r"held; work held for it goes to others in 5m 00s \(machine.offline\)",
-          next=("machine.offline", FENCE_MS), keep=False, machine="m1")
-    advance(s, FENCE_MS)
+          r"held; it is lost, and its work goes to others in 5m 00s \(machine.offline\)",
+          next=("machine.offline", FENCE_MS + 1), keep=False, machine="m1")
+    advance(s, FENCE_MS + 1)
     tells(s, "machine_gone", rf"offline since {at}; .*, and no work is held for it any more; `reeve machine "
-          r"--name m1` brings it back if typed on host host", "reeve machine --name m1", machine="m1")
+          r"forget m1` lets go of it", "reeve machine forget m1", machine="m1")
+    eq(reeve("machine", "forget", "m1", data=s.data).returncode, 0, "the remedy")
 
 
 # ---- a warning when a conversation is made ----

@@ -1,6 +1,6 @@
 """The model of task_model.py with tools: tasks that are suspended, results in any order, resumes
 that are given up half way. Written from the contract (DESIGN 5 and 6, PROTOCOL 5)."""
-from crew import ACTIVE_MS, LEASE_MS, SUSPENDED_REAP_MS, SUSPEND_MS, cards
+from crew import LEASE_MS, SUSPENDED_REAP_MS, SUSPEND_MS, cards
 from reeve_test import eq
 from task_model import MAX_MS, Crew, Refusal
 
@@ -40,9 +40,9 @@ class Suspending(Crew):
                 yield self.due(call.leased_ms, LEASE_MS), 1, t.role, self.requeue, call
         base_ms = max([t.suspended_ms] + [c.settled_ms for c in calls if c.status])
         deadlines = [self.due(c.since_ms, c.timeout_ms) for c in calls if c.status is None]
-        yield (max([self.due(base_ms, SUSPENDED_REAP_MS)] + deadlines), 3, t.role, self.reap,
+        yield (max([self.due(base_ms, SUSPENDED_REAP_MS)] + deadlines), 3, t.number, self.reap,
                (t, "failed", "timeout_reaped_by_watchdog"))
-        yield (t.dispatched_ms + MAX_MS + 1, 3, t.role, self.reap,
+        yield (t.dispatched_ms + MAX_MS + 1, 3, t.number, self.reap,
                (t, "failed", "task_deadline_exceeded"))
 
     def time_out(self, what):
@@ -62,18 +62,6 @@ class Suspending(Crew):
 
     # -- what agents and tools do --
 
-    def beat(self, role, connection, epoch):
-        t = self.roles[role].active
-        if t is None or t.status != "suspended":
-            return super().beat(role, connection, epoch)
-        status, _ = super().beat(role, connection, None)
-        if epoch is None:
-            return status, None
-        if t.epoch != epoch:
-            return status, "stale"
-        t.beat_ms = self.now_ms
-        return status, self.due(t.beat_ms, ACTIVE_MS) - 1
-
     def wait(self, role, connection):
         answer, t = super().wait(role, connection), self.roles[role].active
         if answer != "none" or t is None or t.status != "suspended":
@@ -90,12 +78,12 @@ class Suspending(Crew):
             raise Refusal("INVALID_TRANSITION")
         return super().claim(role, connection)
 
-    def fail(self, number, epoch):
+    def fail(self, number, epoch, body):
         t = self.fenced(number, epoch)
         for call in self.calls_of(t).values() if t.status == "suspended" else ():
             call.status = call.status or "interrupted"
         return self.finish(number, epoch, "failed", "failed",
-                           ("acknowledged", "in_progress", "suspended"))
+                           ("acknowledged", "in_progress", "suspended"), body)
 
     def suspend(self, number, epoch, names):
         t = self.fenced(number, epoch)
@@ -199,7 +187,7 @@ class Suspending(Crew):
         over = [t.number for t in self.tasks if t.reason]
         given = [c["task"] for c in self.s.call("card.list", conversation=self.conversation,
                                                 type="task.deliverable", limit=500)["cards"]]
-        want = [t.number for t in self.tasks if t.reason and t.reason not in ("completed", "failed")]
+        want = [t.number for t in self.tasks if t.reason and t.reason != "failed"]
         eq((sorted(given), len(set(over))), (sorted(want), len(over)), "deliverables")
         results = cards(self.s, self.conversation, "tool.result")
         settled = [(e, c.name, c.status) for (n, e), calls in self.calls.items()

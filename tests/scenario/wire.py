@@ -181,7 +181,8 @@ class WebSocket(Http):
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": key,
                    "Sec-WebSocket-Version": "13"}
         self.send(self.head("GET", path, upgrade | (headers or {})))
-        status, fields = self.response_head()
+        status, self.fields = self.response_head()
+        fields = self.fields
         self.refusal = None
         if status != 101:
             n = int(fields.get("content-length", 0))

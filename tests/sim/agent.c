@@ -288,7 +288,8 @@ static void complete(struct sim *s, struct worker *w, uint32_t arg)
 static void fail(struct sim *s, struct worker *w, uint32_t arg)
 {
     if (may_act(s, w) && w->task)
-        ask_task(s, w, arg, ASK_FAIL, w->epoch, ",'reason':'cannot'");
+        ask_task(s, w, arg, ASK_FAIL, w->epoch,
+                 arg % 2 ? ",'reason':'cannot'" : ",'reason':'will not'");
 }
 
 static void say(struct sim *s, struct worker *w, uint32_t arg)

@@ -19,13 +19,6 @@
 
 #define KEYS_KEPT_MS INT64_C(86000000)
 
-struct told {
-    int64_t id, conversation, seq, ts_ms;
-    const char *type, *finality, *author, *payload;
-    const char *kind;        /* of a system event; "" else */
-    const struct json *data; /* of a system event */
-};
-
 /* ---- events ---- */
 
 static void p6_the_log_has_no_holes(struct sim *s, const struct told *e)
@@ -158,31 +151,6 @@ static void note_idle(struct sim *s, const struct told *e)
     known_conversation(s->checker, e->conversation)->idle_in = (int64_t)s->ticks;
 }
 
-static struct host *host_of(struct sim *s, const struct told *e)
-{
-    struct str machine = params_str(e->data, "machine");
-    int number = machine.n == 2 ? machine.p[1] - '0' : -1;
-    return number >= 0 && number < s->swarm.machines ? &s->fleet.hosts[number] : NULL;
-}
-
-static void note_offline(struct sim *s, const struct told *e)
-{
-    struct host *h = host_of(s, e);
-    if (h)
-        h->offline_ms = e->ts_ms;
-}
-
-/* Away for so long, what it had may have been given to others: its processes do not know. */
-static void note_online(struct sim *s, const struct told *e)
-{
-    struct host *h = host_of(s, e);
-    int64_t fence_ms = option_get(&s->swarm.options, machine, fence_seconds) * 1000;
-    if (h && h->offline_ms && e->ts_ms - h->offline_ms >= fence_ms)
-        h->fenced_until_ms = s->now_ms;
-    if (h)
-        h->offline_ms = 0;
-}
-
 static const struct {
     const char *kind;
     void (*check)(struct sim *s, const struct told *e);
@@ -196,6 +164,11 @@ static const struct {
     {"machine.offline", note_offline},
     {"machine.online", note_online},
     {"machine.registered", note_online},
+    {"machine.forgotten", note_forgotten},
+    {"machine.fenced", p16_a_fence_is_watched},
+    {"watch.command.expired", p16_an_order_had_its_time},
+    {"agent.given_up", p21_a_process_is_given_up_late},
+    {"agent.given_up", note_exit},
 };
 
 static void note_message(struct sim *s, const struct told *e)
@@ -336,6 +309,38 @@ static void p12_what_it_says_is_stored(struct sim *s, const struct ask *a,
                  (long long)number, status, (long long)epoch);
 }
 
+/* What a request hands in, as the store would hold it: at most `room` bytes of JSON. */
+static void handed_in(const struct ask *a, const char *key, char *ret, size_t room)
+{
+    const char *at = strstr(a->params, key);
+    size_t n = at ? strcspn(at + strlen(key), ",}") : 0;
+    bool is_object = n && at[strlen(key)] == '{';
+    snprintf(ret, room, "%.*s", (int)(n + is_object), n ? at + strlen(key) : "");
+}
+
+/* Who is told that its task has ended as it said finds there what it handed in, not what another
+ * call did. */
+static void p19_what_was_handed_in_is_kept(struct sim *s, const struct ask *a)
+{
+    char wanted[64], role[64], kept[64], next[64];
+    handed_in(a, a->method == ASK_COMPLETE ? "\"deliverable\":" : "\"reason\":", wanted,
+              sizeof wanted);
+    handed_in(a, "\"handoff\":{\"role\":", role, sizeof role);
+    sqlite3_stmt *q = look_at(s, LOOK_KEPT);
+    sqlite3_bind_int64(q, 1, a->task);
+    look_next(s, q);
+    const char *quotes = a->method == ASK_FAIL ? "\"" : "";
+    snprintf(kept, sizeof kept, "%s%s%s", quotes, look_text(q, 0), quotes);
+    const char *next_role = look_text(q, 1);
+    snprintf(next, sizeof next, "%s%s%s", *next_role ? "\"" : "", next_role,
+             *next_role ? "\"" : "");
+    look_end(s, q);
+    if (strcmp(kept, wanted) != 0 || strcmp(next, role) != 0)
+        sim_fail(s, "P19",
+                 "task %lld: %s handed in '%s' for '%s' and was told OK; kept is '%s' for '%s'",
+                 (long long)a->task, ask_names[a->method], wanted, role, kept, next);
+}
+
 /* A message that hands out work tells how that stands, each time (decisions.md): the receipt before
  * it, and which task it is, do not change. */
 static bool is_same_answer(const struct ask *a, struct str now, struct str first)
@@ -392,7 +397,7 @@ static bool still_works(struct sim *s, const struct worker *w, const struct ask 
     bool is_of_agent = w->conversation == a->conversation && w->role == a->role;
     if (!is_of_agent || !w->task || w->state == WORKER_SUSPENDED)
         return false;
-    if (s->fleet.hosts[w->machine].fenced_until_ms > w->born_ms)
+    if (s->fleet.hosts[w->machine].fenced_until_ms > w->born_ms || is_given_up(s, w))
         return false;
     return w->task == number ||
            (a->kind == ACTOR_PROCESS && known_task(s->checker, w->task)->ended_by_force);
@@ -539,6 +544,7 @@ static bool is_inventory(const struct ask *a)
 static void note_poll(struct sim *s, const struct ask *a)
 {
     struct host *h = &s->fleet.hosts[a->who];
+    h->has_listed = h->is_online;
     for (size_t i = 0; i < h->known_count; i++)
         if (strstr(a->params, h->known[i].spawn))
             h->known[i].polled_ms = sim_server_ms(s);
@@ -550,6 +556,8 @@ static void check_success(struct sim *s, struct ask *a, const struct json *resul
     p8_old_epochs_are_refused(s, a, result);
     if (a->method == ASK_CLAIM)
         p21_one_worker(s, a, result);
+    if (a->method == ASK_COMPLETE || a->method == ASK_FAIL)
+        p19_what_was_handed_in_is_kept(s, a);
     if (a->method == ASK_CONTINUE)
         p20_a_new_window_is_new(s, a, result);
     if (is_inventory(a) && a->taken_in == s->ticks)

@@ -248,6 +248,14 @@ static void look_at_agents(struct sim *s)
     }
 }
 
+static void look_at_hosts(struct sim *s)
+{
+    sqlite3_stmt *q = look_at(s, LOOK_AGENTS);
+    while (look_next(s, q))
+        p3_nobody_is_bound_for_ever(s, q);
+    p9_orders_end(s);
+}
+
 /* Epochs and ends do not go back. */
 static void p12_tasks_go_forward(struct sim *s, sqlite3_stmt *q)
 {
@@ -347,6 +355,7 @@ void checker_at_rest(struct sim *s)
     p2_leases_run_out(s);
     look_at_open_tasks(s);
     look_at_conversations(s);
+    look_at_hosts(s);
     inbox_at_rest(s);
     if (c->rests++ % LOOK_AT_ALL_EVERY == 0) {
         p18_nothing_is_stranded(s);
@@ -393,7 +402,8 @@ static const char *find_orphan(struct sim *s)
             const struct worker *w = &s->fleet.workers[SIM_ACTORS_MAX + i];
             if (!w->is_alive || w->conversation != look_int(q, 0) ||
                 w->role != role_number(look_text(q, 1)) ||
-                s->fleet.hosts[w->machine].cut_until_ms > s->now_ms)
+                s->fleet.hosts[w->machine].cut_until_ms > s->now_ms ||
+                s->fleet.hosts[w->machine].is_gone)
                 continue;
             snprintf(text, sizeof text, "P15 process %d of %lld:r%d lives, nobody wants it", i,
                      (long long)w->conversation, w->role);

@@ -74,11 +74,16 @@ struct known_spawn {
     int process; /* -1: never began */
     unsigned life;
     bool is_over, was_asked;
+    bool is_given_up; /* by the server; told by its log */
     int64_t polled_ms; /* a poll has told the server that it lives; by the server's clock */
 };
 
 struct host {
     bool is_up, is_registered;
+    bool is_gone;            /* its daemon never comes back; its processes may live */
+    bool is_online;          /* the server says so */
+    bool has_listed;         /* and has heard what it has */
+    bool is_forced;          /* a person has asked to forget it */
     int64_t offline_ms;      /* since when the server says so; 0: it does not */
     int64_t fenced_until_ms; /* it was away for longer than work is held for it */
     unsigned instance, boot;

@@ -214,7 +214,7 @@ static void boot(struct sim *s, int who, uint32_t arg)
 {
     struct host *h = host(s, who);
     (void)arg;
-    if (h->is_up)
+    if (h->is_up || h->is_gone)
         return;
     h->is_up = true;
     h->is_registered = false;

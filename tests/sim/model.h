@@ -18,8 +18,11 @@
 #define LOOK_LIST(X)                                                                               \
     X(EVENTS, "SELECT id, conversation, seq, turn, event, ts, type, finality, agent_id, payload,"  \
       " client_request_id FROM conversation_events WHERE id > ?1 ORDER BY id")                     \
-    X(COMMANDS, "SELECT command, type, conversation, role FROM machine_commands"                   \
+    X(COMMANDS, "SELECT command, type, conversation, role, created_at FROM machine_commands"       \
       " WHERE command > ?1 ORDER BY command")                                                      \
+    X(COMMAND, "SELECT created_at FROM machine_commands WHERE command = ?1")                       \
+    X(OPEN_ORDERS, "SELECT c.command, c.type, c.since_at, c.sends, c.machine"                      \
+      " FROM machine_commands c WHERE c.closed_at IS NULL AND c.machine IS NOT NULL")              \
     X(TASKS, "SELECT task, conversation, role, status, epoch, attempts, completed_at,"             \
       " stop_reason_code, held FROM tasks ORDER BY task")                                          \
     X(TASK, "SELECT epoch, status, claimed_spawn FROM tasks WHERE task = ?1")                      \
@@ -37,8 +40,10 @@
       "   AND t.status IN ('pending','acknowledged','in_progress','suspended')),"                  \
       " (SELECT COUNT(*) FROM tasks t WHERE t.conversation = a.conversation AND t.role = a.role"   \
       "   AND t.status = 'queued'),"                                                               \
-      " EXISTS (SELECT 1 FROM processes p WHERE p.conversation = a.conversation"                 \
-      "   AND p.role = a.role AND p.ended_at IS NULL)"                                             \
+      " EXISTS (SELECT 1 FROM processes p WHERE p.conversation = a.conversation"                   \
+      "   AND p.role = a.role AND p.ended_at IS NULL AND NOT EXISTS (SELECT 1"                     \
+      "   FROM machine_commands g WHERE g.spawn_id = p.spawn_id AND g.given_up_at IS NOT NULL)),"  \
+      " a.machine, a.pinned_machine, a.restart_at, a.is_removed"                                   \
       " FROM agents a JOIN conversations c ON c.conversation = a.conversation")                    \
     X(CONVERSATIONS, "SELECT conversation, status, window_number, window_started_at,"              \
       " session_wall_clock_seconds, idle_ms, global_idle_ms, watchdog_disabled, open_tasks,"       \
@@ -63,7 +68,7 @@
       " UNION ALL SELECT 'message', inbox FROM agent_inbox WHERE look_at <= ?1"                    \
       " UNION ALL SELECT 'command', c.command FROM machine_commands c JOIN machines m"             \
       "   ON m.machine = c.machine WHERE c.closed_at IS NULL AND m.is_online = 1"                  \
-      "   AND c.deadline_at < ?1")                                                                 \
+      "   AND c.look_at <= ?1")                                                                    \
     X(MESSAGE, "SELECT conversation, role, status, processed_by FROM agent_inbox WHERE inbox = ?1")\
     X(OPEN_MESSAGES, "SELECT i.inbox, i.type, i.status, i.channel, i.pending_at, i.processed_at,"  \
       " i.woken_at, i.wakeups, t.status, t.task, t.lease_ms, t.claimed_spawn, t.pending_at,"       \
@@ -96,6 +101,9 @@
       " AND a.connection_id = ?3")                                                                 \
     X(GAPS, "SELECT from_at, to_at FROM watch_gaps WHERE to_at > ?1 ORDER BY from_at")             \
     X(CARD, "SELECT 1 FROM cards WHERE card = ?1 AND task = ?2 AND type = 'task.deliverable'")     \
+    X(KEPT, "SELECT COALESCE(c.content, t.error, ''), h.role FROM tasks t LEFT JOIN"    \
+      " cards c ON c.card = t.deliverable LEFT JOIN tasks h ON h.task = t.handoff"                  \
+      " WHERE t.task = ?1")                                                                         \
     X(RESULT, "SELECT 1 FROM turn_waiting_tools WHERE task = ?1 AND tool_call_id = ?2"             \
       " AND result_status IS NOT NULL")                                                            \
     X(PROCESS_ENDED, "SELECT 1 FROM processes WHERE spawn_id = ?1 AND ended_at IS NOT NULL")       \
@@ -111,7 +119,13 @@
       "   AND w.epoch = t.epoch AND w.wait_status = 'waiting'),"                                   \
       " (SELECT COUNT(*) FROM turn_waiting_tools w WHERE w.task = t.task AND w.epoch = t.epoch"    \
       "   AND w.ledger_status = 'pending'), (SELECT COUNT(*) FROM turn_waiting_tools w"            \
-      "   WHERE w.task = t.task AND w.epoch = t.epoch AND w.ledger_status = 'processing')"         \
+      "   WHERE w.task = t.task AND w.epoch = t.epoch AND w.ledger_status = 'processing'),"        \
+      " a.pinned_machine, (SELECT s.given_up_at IS NULL AND NOT EXISTS (SELECT 1"                  \
+      "   FROM processes p WHERE p.spawn_id = s.spawn_id AND p.ended_at IS NOT NULL) AND NOT"      \
+      "   EXISTS (SELECT 1 FROM machine_commands e WHERE e.spawn_id = s.spawn_id"                  \
+      "   AND e.type = 'stop-agent' AND e.status = 'done') FROM machine_commands s"                \
+      "   WHERE s.conversation = a.conversation AND s.role = a.role AND s.type <> 'stop-agent'"    \
+      "   AND s.delivered_at IS NOT NULL ORDER BY s.command DESC LIMIT 1)"                         \
       " FROM agents a LEFT JOIN tasks t ON t.task = a.active_task LEFT JOIN machine_commands c"    \
       "   ON c.conversation = a.conversation AND c.role = a.role AND c.type <> 'stop-agent'"       \
       "   AND c.closed_at IS NULL WHERE a.conversation = ?1 AND a.role = ?2")                      \
@@ -179,6 +193,13 @@ struct known_task {
     int64_t forced_in; /* tick in which a rule's reason for its end was told */
     int64_t ended_in;
     bool ended_by_rule, ended_by_force; /* by a rule; or by a person */
+};
+
+/* An event, as it is looked at. */
+struct told {
+    int64_t id, conversation, seq, ts_ms;
+    const char *type, *finality, *author, *payload, *kind;
+    const struct json *data;
 };
 
 /* A row of an inbox. */
@@ -281,6 +302,23 @@ void watched_again(struct checker *c, int64_t now_ms);
 /* Every time in which it did not watch is on record: with the first thing that is written, and a
  * second after it at the latest. */
 void p16_gaps_are_on_record(struct sim *s);
+
+/* ---- hosts.c ---- */
+
+struct told;
+/* What the log tells of machines, and of what was ordered from them. */
+void note_offline(struct sim *s, const struct told *e);
+void note_online(struct sim *s, const struct told *e);
+void note_forgotten(struct sim *s, const struct told *e);
+void p16_a_fence_is_watched(struct sim *s, const struct told *e);
+void p16_an_order_had_its_time(struct sim *s, const struct told *e);
+void p21_a_process_is_given_up_late(struct sim *s, const struct told *e);
+/* A row of LOOK_AGENTS: nobody who is needed stays on a machine that is lost. */
+void p3_nobody_is_bound_for_ever(struct sim *s, sqlite3_stmt *q);
+/* Orders that a machine could confirm, and did not, are acted upon. */
+void p9_orders_end(struct sim *s);
+/* Its process may live on, and nobody minds: a person or the fence gave it up. */
+bool is_given_up(const struct sim *s, const struct worker *w);
 
 /* ---- inbox_checks.c ---- */
 

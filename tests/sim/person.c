@@ -95,6 +95,43 @@ static void restart(struct sim *s, int who, uint32_t arg)
     of_agent(s, who, arg, ASK_AGENT_RESTART);
 }
 
+static void stop_by_force(struct sim *s, int who, uint32_t arg)
+{
+    int64_t c = conversation_by(s, arg);
+    int role = (int)(arg / 31 % (unsigned)s->swarm.roles);
+    if (c)
+        note(s,
+             sim_ask(s, ACTOR_PERSON, who, &sim_operator, arg, ASK_AGENT_STOP,
+                     "{'conversation':%lld,'role':'r%d','force':true}", (long long)c, role),
+             c, role);
+}
+
+/* To a machine, or to any; now and then by force. */
+static void move(struct sim *s, int who, uint32_t arg)
+{
+    int64_t c = conversation_by(s, arg);
+    int role = (int)(arg / 31 % (unsigned)s->swarm.roles);
+    char machine[16] = "null";
+    if (arg / 7 % 2)
+        snprintf(machine, sizeof machine, "'m%u'", arg / 14 % (unsigned)s->swarm.machines);
+    if (c)
+        note(s,
+             sim_ask(s, ACTOR_PERSON, who, &sim_operator, arg, ASK_AGENT_SET,
+                     "{'conversation':%lld,'role':'r%d','machine':%s,'force':%s}", (long long)c,
+                     role, machine, arg % 3 ? "false" : "true"),
+             c, role);
+}
+
+static void forget(struct sim *s, int who, uint32_t arg)
+{
+    unsigned machine = arg / 5 % (unsigned)s->swarm.machines;
+    s->fleet.hosts[machine].is_forced |= arg % 2;
+    note(s,
+         sim_ask(s, ACTOR_PERSON, who, &sim_operator, arg, ASK_FORGET,
+                 "{'machine':'m%u','force':%s}", machine, arg % 2 ? "true" : "false"),
+         0, -1);
+}
+
 static void ensure(struct sim *s, int who, uint32_t arg)
 {
     int64_t c = conversation_by(s, arg);
@@ -138,7 +175,10 @@ enum {
     V_ENSURE,
     V_CANCEL,
     V_RUN_ONCE,
-    V_AGAIN
+    V_AGAIN,
+    V_STOP_BY_FORCE,
+    V_MOVE,
+    V_FORGET
 };
 static const struct verb verbs[] = {[V_CREATE] = {"create", create},
                                     [V_END] = {"end", end},
@@ -150,6 +190,9 @@ static const struct verb verbs[] = {[V_CREATE] = {"create", create},
                                     [V_CANCEL] = {"cancel", cancel},
                                     [V_RUN_ONCE] = {"look", run_once},
                                     [V_AGAIN] = {"again", again},
+                                    [V_STOP_BY_FORCE] = {"force", stop_by_force},
+                                    [V_MOVE] = {"move", move},
+                                    [V_FORGET] = {"forget", forget},
                                     {NULL, NULL}};
 
 static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_ms)
@@ -163,6 +206,8 @@ static int choose(struct sim *s, int who, uint64_t *random, int64_t *ret_pause_m
         return -1;
     if (is_short && sim_between(random, 0, 2))
         return V_CREATE;
+    if (sim_happens(s, random, s->swarm.moves))
+        return (int)sim_between(random, V_STOP_BY_FORCE, V_FORGET);
     return sim_happens(s, random, s->swarm.person_meddles)
                ? acts[sim_between(random, 0, ARRAY_LEN(acts) - 1)]
                : V_RESUME;

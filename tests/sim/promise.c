@@ -176,9 +176,6 @@ void promise_note(struct sim *s, int64_t conversation, int role, const struct js
         *p = now;
     else
         p->is_open = false;
-    /* The end of the fence is told of by no event. */
-    if (is(&now, "machine.offline") && now.machine >= 0 && s->fleet.hosts[now.machine].offline_ms)
-        p->is_open = false;
 }
 
 /* ---- what happens ---- */
@@ -216,6 +213,22 @@ static void moved_all_on(struct sim *s, int machine, int64_t at_ms)
         if (s->oracle->promises[i].is_open && s->oracle->promises[i].machine == machine)
             moved(s, (int64_t)i / SIM_ROLES_MAX, (int)(i % SIM_ROLES_MAX), "machine.offline",
                   at_ms);
+}
+
+/* The fence moves who was promised it, and whoever is started elsewhere. Of the others something
+ * may have changed that they wait for. */
+static void fenced_all_on(struct sim *s, int machine, int64_t at_ms)
+{
+    for (size_t i = 0; i < s->oracle->promise_room; i++) {
+        struct promise *p = &s->oracle->promises[i];
+        int64_t conversation = (int64_t)i / SIM_ROLES_MAX;
+        int role = (int)(i % SIM_ROLES_MAX);
+        if (!p->is_open || p->machine != machine)
+            continue;
+        if (is(p, "machine.offline") || last_start(s, conversation, role) != p->last_start)
+            moved(s, conversation, role, "machine.offline", at_ms);
+        p->is_open = false;
+    }
 }
 
 /* Work of another agent may have kept the conversation from being idle. */
@@ -260,6 +273,16 @@ static void take_move(struct sim *s, int64_t conversation, const char *rule, int
     forget_conversation(s, of);
 }
 
+/* A machine is gone on which they could have been made. */
+static void forget_starts(struct sim *s)
+{
+    for (size_t i = 0; i < s->oracle->promise_room; i++) {
+        struct promise *p = &s->oracle->promises[i];
+        if (is_starting_rule(p->rule) || is(p, "machine.offline"))
+            p->is_open = false;
+    }
+}
+
 static void note_machine(struct sim *s, const char *kind, int64_t at_ms, const struct json *data)
 {
     char name[8];
@@ -269,8 +292,17 @@ static void note_machine(struct sim *s, const char *kind, int64_t at_ms, const s
         return;
     if (strcmp(kind, "machine.offline") == 0) {
         moved_all_on(s, machine, at_ms);
+        forget_starts(s);
         return;
     }
+    if (strcmp(kind, "machine.fenced") == 0) {
+        s->oracle->is_lost[machine] = true;
+        fenced_all_on(s, machine, at_ms);
+        return;
+    }
+    s->oracle->is_lost[machine] = false;
+    if (strcmp(kind, "machine.forgotten") == 0)
+        s->oracle->has_registered[machine] = false;
     if (strcmp(kind, "machine.registered") == 0)
         s->oracle->has_registered[machine] = true;
     why_disturbed(s);

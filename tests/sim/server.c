@@ -102,6 +102,17 @@ static void maybe_hang(const struct sim *s, struct worker *w, uint64_t *random)
     w->back_at_ms = INT64_MAX;
 }
 
+/* A host that is lost for good: cut off with all it has, or without its daemon only. */
+static void maybe_lose(const struct sim *s, struct host *h, uint64_t *random)
+{
+    uint64_t choice = sim_random(random);
+    bool stays = (int64_t)(choice % 1000) < s->swarm.core_of_actors;
+    h->is_gone = !stays && choice / 1000 % 2;
+    h->cut_until_ms = stays || h->is_gone ? 0 : INT64_MAX;
+    if (h->is_gone)
+        h->is_up = h->is_registered = false;
+}
+
 /* Who goes on from here is chosen; the others are never heard of again. */
 static void settle(struct sim *s, int who, uint32_t arg)
 {
@@ -111,8 +122,7 @@ static void settle(struct sim *s, int who, uint32_t arg)
     why_disturbed(s);
     s->awake_at_ms = MIN(s->awake_at_ms, s->now_ms);
     for (int i = 0; i < s->swarm.machines; i++)
-        s->fleet.hosts[i].cut_until_ms =
-            (int64_t)(sim_random(&r) % 1000) < s->swarm.core_of_actors ? 0 : INT64_MAX;
+        maybe_lose(s, &s->fleet.hosts[i], &r);
     for (int i = 0; i < s->swarm.agents; i++)
         maybe_hang(s, worker_agent(s, i), &r);
     for (int i = 0; i < s->swarm.processes; i++) /* its machine can end it, and nobody else */

@@ -107,6 +107,12 @@ static void choose_inbox(struct swarm *s, uint64_t *r)
 }
 #undef SET
 
+/* Chosen after that: how often people move agents, and forget hosts. */
+static void choose_moves(struct swarm *s, uint64_t *r)
+{
+    s->moves = s->machines ? rate(r, 400) : 0;
+}
+
 struct swarm swarm_of_seed(uint64_t seed)
 {
     struct swarm s = {.seed = seed};
@@ -115,6 +121,7 @@ struct swarm swarm_of_seed(uint64_t seed)
     choose_faults(&s, &r);
     choose_limits(&s, &r);
     choose_inbox(&s, &r);
+    choose_moves(&s, &r);
     return s;
 }
 

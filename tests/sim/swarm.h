@@ -53,6 +53,7 @@
     X(rings_lost)      \
     X(rings_doubled)   \
     X(rings_late)      \
+    X(moves)           \
     X(odd_kinds)
 
 /* X(section, key): the limits that a seed chooses. */

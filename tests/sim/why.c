@@ -106,8 +106,9 @@ struct row {
     int64_t waiting, to_take, lent;
     int role;
     char desired[12], process[12], spawn[33], machine[8], start_machine[8], start_spawn[33],
-        status[16], held[12], claimed_spawn[33];
-    bool is_ensured, is_managed, is_misspelt, is_listening, is_breaker_open, is_crashed, is_seen;
+        status[16], held[12], claimed_spawn[33], pinned[8];
+    bool may_live, is_ensured, is_managed, is_misspelt, is_listening, is_breaker_open, is_crashed,
+        is_seen;
 };
 
 static void copy(char *ret, size_t room, sqlite3_stmt *q, int column)
@@ -148,6 +149,8 @@ static bool read_row(struct sim *s, int64_t conversation, int role, struct row *
     r->waiting = look_int(q, 20);
     r->to_take = look_int(q, 21);
     r->lent = look_int(q, 22);
+    copy(r->pinned, sizeof r->pinned, q, 23);
+    r->may_live = look_int(q, 24);
     look_end(s, q);
     return true;
 }
@@ -208,6 +211,23 @@ static bool is_away(const struct sim *s, const char *machine)
     return m < 0 || s->fleet.hosts[m].offline_ms > 0;
 }
 
+/* Nobody waits for what it may still run. */
+static bool is_lost(const struct sim *s, const char *machine)
+{
+    int m = why_machine(machine);
+    return m < 0 || !s->oracle->has_registered[m] || s->oracle->is_lost[m];
+}
+
+/* A person wants it up, or work does, or its kind, once it has failed: all but the third, which is
+ * `restart never`, if its machine is known to say so. */
+static bool is_wanted(const struct sim *s, const struct row *r)
+{
+    int m = why_machine(r->machine);
+    bool is_never =
+        r->role % SIM_KINDS == 2 && !r->is_misspelt && m >= 0 && s->oracle->has_registered[m];
+    return r->task || is(r->desired, "running") || (r->is_managed && r->is_crashed && !is_never);
+}
+
 static bool has_any_registered(const struct sim *s)
 {
     for (int i = 0; i < s->swarm.machines; i++)
@@ -228,8 +248,12 @@ static bool is_any_there(const struct sim *s)
 static bool may_not_run(struct sim *s, const struct row *r, struct truth *t)
 {
     const struct known_agent *k = known_agent(s->checker, r->conversation, r->role);
-    if (is(r->process, "stopping"))
-        return is_one(t, is_away(s, r->machine) ? "stopping_machine_away" : "stopping");
+    if (is(r->process, "stopping") && is_away(s, r->machine))
+        return is_one(t, "stopping_machine_away");
+    if (is(r->process, "stopping")) {
+        allow(t, "unstoppable"); /* how often it was told to is looked at elsewhere (P9) */
+        return is_one(t, "stopping");
+    }
     if (!r->is_managed && r->is_listening && k->is_stopped)
         return is_one(t, "leaving");
     if (known_conversation(s->checker, r->conversation)->has_ended)
@@ -265,14 +289,14 @@ static bool is_in_hand(struct sim *s, const struct row *r, struct truth *t)
 
 static bool waits_for_others(struct sim *s, const struct row *r, struct truth *t)
 {
-    (void)s;
     if (is(r->status, "suspended") && r->waiting)
         return is_one(t, "tool_wait");
     if (is(r->status, "suspended") && r->lent && !r->to_take)
         return is_one(t, "results_taken");
     if (is(r->status, "pending") && r->held[0])
         return is_one(t, is(r->held, "machine") ? "held_for_machine" : "held_for_process");
-    return is(r->process, "unknown") && is_one(t, "machine_away");
+    return is(r->process, "unknown") && !(is_lost(s, r->machine) && is_wanted(s, r)) &&
+           is_one(t, "machine_away");
 }
 
 static bool is_attended(struct sim *s, const struct row *r, struct truth *t)
@@ -290,26 +314,35 @@ static bool is_attended(struct sim *s, const struct row *r, struct truth *t)
                                                 : "waiting");
 }
 
-static bool cannot_start(struct sim *s, const struct row *r, struct truth *t)
+/* Where it would be started; false: there is a place. */
+static bool has_no_place(const struct sim *s, const struct row *r, struct truth *t)
 {
-    bool is_up = is(r->process, "running"), is_wanted = r->task || is(r->desired, "running");
-    if (!r->is_managed)
-        return is_one(t, is_wanted ? "unmanaged" : "absent");
-    if (r->is_breaker_open && !is_up)
-        return is_one(t, "breaker_open");
-    if (!is_wanted)
-        return false;
-    if (r->restart_ms > sim_server_ms(s) && !is_up)
-        return is_one(t, "crashed");
+    int pinned = why_machine(r->pinned);
+    if (r->pinned[0] && (pinned < 0 || !s->oracle->has_registered[pinned]))
+        return is_one(t, "machine_unknown");
+    if (r->pinned[0])
+        return is_away(s, r->pinned) && is_one(t, "machine_offline");
+    if (r->machine[0] && !is_lost(s, r->machine) && is_away(s, r->machine) && r->may_live)
+        return is_one(t, "machine_offline");
     if (!has_any_registered(s))
         return is_one(t, "no_machine");
     if (r->is_misspelt)
         return is_one(t, "kind_not_offered");
-    if (r->start || is_up)
-        return false;
-    if (r->machine[0])
-        return is_away(s, r->machine) && is_one(t, "machine_offline");
     return !is_any_there(s) && is_one(t, "kind_offline");
+}
+
+static bool cannot_start(struct sim *s, const struct row *r, struct truth *t)
+{
+    bool is_up = is(r->process, "running");
+    if (!r->is_managed)
+        return is_one(t, is_wanted(s, r) ? "unmanaged" : "absent");
+    if (r->is_breaker_open && !is_up)
+        return is_one(t, "breaker_open");
+    if (!is_wanted(s, r))
+        return false;
+    if (r->restart_ms > sim_server_ms(s) && !is_up)
+        return is_one(t, "crashed");
+    return !is_up && (!r->start || !r->start_machine[0]) && has_no_place(s, r, t);
 }
 
 static bool is_on_its_way(const struct row *r, struct truth *t)
@@ -332,7 +365,7 @@ static struct truth true_of_agent(struct sim *s, const struct row *r)
         allow(&t, r->task ? "not_listening" : "running");
     else if (r->task)
         allow(&t, "unattended");
-    else if (is(r->desired, "running"))
+    else if (is_wanted(s, r))
         allow(&t, r->is_ensured ? "unattended" : "ended");
     else
         allow(&t, r->is_crashed ? "crashed_and_idle" : "idle");

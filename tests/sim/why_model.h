@@ -9,7 +9,7 @@ struct promise {
     bool is_open;
     bool assumes_beats;
     bool is_of_stop; /* the stop is sent again */
-    char rule[32]; /* "": none */
+    char rule[32];   /* "": none */
     int64_t due_ms, asked_ms;
     int64_t task, last_start; /* of the agent, when it was asked for */
     int machine;              /* where it has a process, or one on its way; -1: nowhere */
@@ -19,8 +19,9 @@ struct oracle {
     struct why_score score;
     bool *is_blocked; /* by conversation */
     size_t conversation_room;
-    bool has_registered[SIM_MACHINES_MAX];
-    struct promise *promises; /* by conversation and role */
+    bool has_registered[SIM_MACHINES_MAX]; /* and was not forgotten since */
+    bool is_lost[SIM_MACHINES_MAX];        /* it was away for so long */
+    struct promise *promises;              /* by conversation and role */
     size_t promise_room;
     int64_t asked, asked_ms; /* how often, and the last time */
 };

@@ -57,6 +57,8 @@ struct oracle;
     X(AGENT_STOP, "agent.stop", true)            \
     X(AGENT_RESTART, "agent.restart", true)      \
     X(ENSURE, "lifecycle.ensure", true)          \
+    X(AGENT_SET, "agent.set", true)              \
+    X(FORGET, "machine.forget", true)            \
     X(AGENTS, "agent.list", false)               \
     X(RUN_ONCE, "watchdog.runOnce", false)       \
     X(ENQUEUE, "inbox.enqueue", true)            \

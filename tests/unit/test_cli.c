@@ -210,8 +210,19 @@ TEST(verbs_are_found_by_one_word_or_two)
     CHECK(verb_find(3, show, &words) == &verb_conversation_show);
     CHECK_INT(words, 2);
     CHECK(verb_find(1, show, &words) == NULL);
-    CHECK(verb_nearest("sned") == &verb_send);
-    CHECK(verb_nearest("xyzzy") == NULL);
+}
+
+TEST(verbs_are_suggested_among_their_own)
+{
+    CHECK(verb_nearest(STR(""), STR("sned")) == &verb_send);
+    CHECK(verb_nearest(STR(""), STR("xyzzy")) == NULL);
+    CHECK(verb_nearest(STR("agent"), STR("ls")) == &verb_agent_list);
+    CHECK(verb_nearest(STR("agent"), STR("kill")) == &verb_agent_stop);
+    CHECK(verb_nearest(STR("task"), STR("crate")) == &verb_task_create);
+    CHECK(verb_nearest(STR("task"), STR("get")) == &verb_task_show);
+    CHECK(verb_nearest(STR("agent"), STR("create")) == NULL);
+    CHECK_STR(verb_nearest_group(STR("agnet")), "agent");
+    CHECK_INT(verb_nearest_group(STR("xyzzy")).n, 0);
 }
 
 TEST(suggest_counts_slips)
@@ -291,6 +302,7 @@ static void check_event(const char *text, const char *want)
 
 TEST(event_lines)
 {
+    unsetenv("COLUMNS");
     check_event(EVENT("message", "turn", "builder", "{\"text\":\"two\\nlines\\u001b[31m\"}"),
                 "2026-11-15T09:30:00.123Z 12:3.1 builder   message/turn two lines\\x1b[31m\n");
     check_event(EVENT("message", "conversation", "a",
@@ -324,6 +336,7 @@ TEST(event_lines_of_nonsense_are_harmless)
 
 TEST(tables_align_by_characters)
 {
+    unsetenv("COLUMNS");
     _cleanup_(table_release) struct table t = TABLE(2);
     _cleanup_buf_ struct buf b = BUF_INIT(4096);
     table_cellz(&t, "A");
@@ -332,6 +345,48 @@ TEST(tables_align_by_characters)
     table_cellz(&t, "x\x1b");
     table_write(&t, &b);
     CHECK_STR(buf_str(&b), "A    B\näöü  x\\x1b\n");
+}
+
+TEST(tables_fit_the_screen)
+{
+    setenv("COLUMNS", "24", 1);
+    _cleanup_(table_release) struct table t = TABLE(3);
+    _cleanup_buf_ struct buf b = BUF_INIT(4096);
+    table_cellz(&t, "AGENT");
+    table_cellz(&t, "WHAT");
+    table_cellz(&t, "PID");
+    table_cellz(&t, "1:ännä");
+    table_cellz(&t, "a text that is much too long for it");
+    table_cellz(&t, "12");
+    table_write(&t, &b);
+    CHECK_STR(buf_str(&b), "AGENT   WHAT         PID\n1:ännä  a text tha…  12\n");
+    setenv("COLUMNS", "what", 1); /* no number: as if it were not there */
+    buf_clear(&b);
+    table_write(&t, &b);
+    CHECK(strstr(b.data, "much too long for it") != NULL);
+}
+
+TEST(tables_of_many_columns_are_cut_at_the_edge)
+{
+    setenv("COLUMNS", "20", 1);
+    _cleanup_(table_release) struct table t = TABLE(9);
+    _cleanup_buf_ struct buf b = BUF_INIT(4096);
+    for (int i = 0; i < 9; i++)
+        table_cellz(&t, "wide cell");
+    table_write(&t, &b);
+    CHECK_STR(buf_str(&b), "wid…  wid…  wid…  w…\n");
+}
+
+TEST(event_lines_are_broken_at_the_edge_of_the_screen)
+{
+    setenv("COLUMNS", "60", 1);
+    check_event(EVENT("message", "turn", "a", "{\"text\":\"one two three four\"}"),
+                "2026-11-15T09:30:00.123Z 12:3.1 a         message/turn one\n"
+                "    two three four\n");
+    setenv("COLUMNS", "30", 1); /* a word that no line can hold */
+    check_event(EVENT("message", "turn", "a", "{\"text\":\"0123456789012345678901234567890\"}"),
+                "2026-11-15T09:30:00.123Z\n    12:3.1 a        \n    message/turn\n"
+                "    01234567890123456789012345\n    67890\n");
 }
 
 /* ---- a server that answers from a list ---- */
@@ -653,20 +708,27 @@ TEST(cli_help_in_every_form)
 {
     CLI(0, "usage: reeve VERB", "", "help");
     CLI(0, "usage: reeve VERB", "", "--help");
-    CLI(0, "usage: reeve send CONVERSATION TEXT --as AGENT", "", "help", "send");
-    CLI(0, "usage: reeve send CONVERSATION TEXT --as AGENT", "", "send", "--help");
+    CLI(0, "usage: reeve send CONVERSATION TEXT --as ROLE", "", "help", "send");
+    CLI(0, "usage: reeve send CONVERSATION TEXT --as ROLE", "", "send", "--help");
     CLI(0, "conversation create", "", "help", "conversation");
     CLI(0, "usage: reeve conversation show", "", "help", "conversation", "show");
+    CLI(0, "usage: reeve task WORD", "", "task", "--help");
+    CLI(0, "\n  task create AGENT", "", "task", "-h");
     CLI(0, "# The command line", "", "help", "--markdown");
     CLI(2, "", "usage: reeve VERB");
     CLI(2, "", "no verb 'frobnicate'", "help", "frobnicate");
+    CLI(2, "", "did you mean 'task show'?", "help", "task", "get");
 }
 
 TEST(cli_wrong_usage_is_status_2)
 {
     CLI(2, "", "did you mean 'send'?", "snd");
     CLI(2, "", "no verb 'xyzzy\\x1b'; see 'reeve help'", "xyzzy\x1b");
-    CLI(2, "", "reeve conversation: one word more", "conversation");
+    CLI(2, "", "reeve conversation: one of these is wanted:\n  conversation create",
+        "conversation");
+    CLI(2, "", "no verb 'agent ls'; did you mean 'agent list'?\n", "agent", "ls");
+    CLI(2, "", "no verb 'agent xyzzy'; see 'reeve help agent'\n", "agent", "xyzzy");
+    CLI(2, "", "no verb 'agnet'; did you mean 'agent'?\n", "agnet", "list");
     CLI(2, "", "reeve send: CONVERSATION is missing", "send");
     CLI(2, "", "no option --frob", "version", "--frob");
     CLI(2, "", "is not JSON", "rpc", "x", "{", "--server=http://h");
@@ -681,6 +743,8 @@ TEST(cli_version)
 {
     CLI(0, "reeve ", "", "version");
     CLI(0, "\nsqlite 3.", "", "version", "-v");
+    CLI(0, "reeve ", "", "-v");
+    CLI(0, "reeve ", "", "-V");
     CLI(0, "{\"reeve\":\"", "", "--version", "--json");
 }
 
@@ -713,7 +777,8 @@ static void check_verb_against(const char *answer, int status, const char *out, 
         f->url);
     pthread_join(f->thread, NULL);
     CHECK(strstr(f->requests[0], "\"params\":{\"conversation\":12,\"agentId\":\"me\","
-                                 "\"text\":\"two\\nlines\",\"finality\":\"turn\"}") != NULL);
+                                 "\"text\":\"two\\nlines\",\"finality\":\"turn\","
+                                 "\"precondition\":{\"knownRole\":true}}") != NULL);
     free(f);
 }
 

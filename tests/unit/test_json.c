@@ -95,6 +95,94 @@ TEST(json_refuses_what_is_not)
             tap_fail(__FILE__, __LINE__, "accepted: %.*s", STR_ARG(refused[i]));
 }
 
+static enum json_defect defect_of(struct str text, unsigned depth_max)
+{
+    struct arena a = ARENA_INIT;
+    const struct json *v = NULL;
+    struct err err = ERR_INIT;
+    if (json_read(&a, text, depth_max, &v, &err) != 0)
+        tap_fail(__FILE__, __LINE__, "%.*s: %s", STR_ARG(text), err.message);
+    while (v->defect == JSON_DEFECT_INSIDE)
+        for (v = v->first; !v->defect;)
+            v = v->next;
+    enum json_defect defect = v->defect;
+    arena_release(&a);
+    return defect;
+}
+
+TEST(json_read_takes_all_json_and_notes_what_is_wrong_where)
+{
+    for (size_t i = 0; i < ARRAY_LEN(accepted); i++)
+        CHECK_INT(defect_of(accepted[i], JSON_DEPTH_DEFAULT), JSON_SOUND);
+    for (size_t i = 0; i < ARRAY_LEN(mended); i++)
+        CHECK_INT(defect_of(mended[i], JSON_DEPTH_DEFAULT), JSON_SOUND);
+    for (size_t i = 0; i < ARRAY_LEN(defective); i++) {
+        CHECK(defect_of(defective[i], JSON_DEPTH_DEFAULT) != JSON_SOUND);
+        if (accepts(defective[i]))
+            tap_fail(__FILE__, __LINE__, "accepted: %.*s", STR_ARG(defective[i]));
+    }
+    CHECK_INT(defect_of(STR("[[[1]]]"), 2), JSON_TOO_DEEP);
+    CHECK_INT(defect_of(STR("[1e400]"), 2), JSON_OUT_OF_RANGE);
+    CHECK_INT(defect_of(STR("[0,{\"a\":1,\"b\":{},\"a\":1e400}]"), 3), JSON_DUPLICATE_KEY);
+}
+
+TEST(json_read_refuses_what_is_no_json)
+{
+    struct arena a = ARENA_INIT;
+    const struct json *v = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+        if (json_read(&a, refused[i], 1, &v, NULL) != -ERR_PARSE)
+            tap_fail(__FILE__, __LINE__, "read: %.*s", STR_ARG(refused[i]));
+    CHECK(v == NULL);
+    arena_release(&a);
+}
+
+/* Below the limit of depth the grammar is the same. */
+TEST(json_read_judges_what_is_too_deep_by_the_same_grammar)
+{
+    struct arena a = ARENA_INIT;
+    const struct json *v;
+    for (size_t i = 0; i < ARRAY_LEN(accepted); i++) {
+        _cleanup_buf_ struct buf b = BUF_INIT(4096);
+        buf_addz(&b, "[[");
+        buf_add_str(&b, accepted[i]);
+        buf_addz(&b, " ] , 7 ]");
+        CHECK_INT(json_read(&a, buf_str(&b), 1, &v, NULL), 0);
+        CHECK_INT(v->count, 2);
+        CHECK_INT(v->first->defect, JSON_TOO_DEEP);
+        CHECK_INT(v->first->count, 0);
+        CHECK(v->first->span.n >= accepted[i].n + 2);
+        CHECK_INT(v->first->next->integer, 7);
+        arena_clear(&a);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        _cleanup_buf_ struct buf b = BUF_INIT(4096);
+        buf_addz(&b, "[[0,");
+        buf_add_str(&b, refused[i]);
+        buf_addz(&b, "]]");
+        int flat = json_read(&a, buf_str(&b), JSON_DEPTH_MAX, &v, NULL);
+        CHECK_INT(json_read(&a, buf_str(&b), 1, &v, NULL), flat);
+        arena_clear(&a);
+    }
+    arena_release(&a);
+}
+
+TEST(json_read_keeps_what_stands_beside_a_defect)
+{
+    struct arena a = ARENA_INIT;
+    const struct json *v;
+    const struct str text = STR("{\"id\":18446744073709551616,\"a\":[[1]],\"b\":7,\"b\":8}");
+    CHECK_INT(json_read(&a, text, 2, &v, NULL), 0);
+    CHECK_INT(v->count, 4);
+    CHECK_STR(json_get(v, "id")->span, "18446744073709551616");
+    CHECK_INT(json_get(v, "id")->defect, JSON_OUT_OF_RANGE);
+    CHECK_INT(json_get(v, "a")->defect, JSON_DEFECT_INSIDE);
+    CHECK_INT(json_get(v, "b")->integer, 7);
+    CHECK_INT(json_get(v, "b")->defect, JSON_SOUND);
+    CHECK_INT(json_get(v, "b")->next->defect, JSON_DUPLICATE_KEY);
+    arena_release(&a);
+}
+
 TEST(json_refuses_every_proper_prefix_of_a_container)
 {
     const struct str text =
@@ -174,8 +262,8 @@ TEST(json_integers_to_the_last)
     CHECK(must_parse(&a, "-9223372036854775808")->integer == INT64_MIN);
     CHECK(must_parse(&a, "-9223372036854775807")->integer == INT64_MIN + 1);
     CHECK(must_parse(&a, "-0")->integer == 0);
-    check_offset(STR("[9223372036854775808]"), 1, "integer out of range");
-    check_offset(STR("-9223372036854775809"), 0, "integer out of range");
+    check_offset(STR("[9223372036854775808]"), 1, "number out of range");
+    check_offset(STR("-9223372036854775809"), 0, "number out of range");
     arena_release(&a);
 }
 
@@ -222,6 +310,19 @@ TEST(json_strings_decoded)
               "\x7F\xC2\x80\xDF\xBF\xE0\xA0\x80\xEF\xBF\xBF");
     CHECK_STR(must_parse(&a, "\"abc\\\\\"")->string, "abc\\");
     CHECK_STR(must_parse(&a, "{\"\\u0061b\":1}")->first->key, "ab");
+    CHECK(str_eq(must_parse(&a, "\"a\\u0000b\"")->string, STR("a\0b")));
+    arena_release(&a);
+}
+
+TEST(json_half_a_surrogate_pair_is_the_replacement_character)
+{
+#define FFFD "\xEF\xBF\xBD"
+    struct arena a = ARENA_INIT;
+    CHECK_STR(must_parse(&a, "\"\\ud83d\"")->string, FFFD);
+    CHECK_STR(must_parse(&a, "\"\\ud83d!\\ude39\"")->string, FFFD "!" FFFD);
+    CHECK_STR(must_parse(&a, "\"\\ud83d\\ud83d\\ude39\"")->string, FFFD "\xF0\x9F\x98\xB9");
+    CHECK_STR(must_parse(&a, "\"\\ud83d\\u0041\"")->string, FFFD "A");
+    CHECK_STR(must_parse(&a, "{\"\\udc00\":1}")->first->key, FFFD);
     arena_release(&a);
 }
 
@@ -307,6 +408,27 @@ static size_t arena_bytes(const struct str text, int want)
         bytes += b->size;
     arena_release(&a);
     return bytes;
+}
+
+/* Half a million levels: neither the stack nor the arena notices. */
+TEST(json_read_skips_any_depth_without_recursion)
+{
+    static const char *const brackets[][2] = {
+        {"[", "]"}, {"{\"a\":", "}"}, {"[{\"\\n\" : ", "}, 1]"}};
+    for (size_t i = 0; i < ARRAY_LEN(brackets); i++) {
+        struct arena a = ARENA_INIT;
+        const struct json *v;
+        _cleanup_buf_ struct buf b = repeated(brackets[i][0], 500000),
+                                 end = repeated(brackets[i][1], 500000);
+        buf_addz(&b, "0");
+        buf_add_str(&b, buf_str(&end));
+        CHECK_INT(json_read(&a, buf_str(&b), 4, &v, NULL), 0);
+        CHECK_INT(v->defect, JSON_DEFECT_INSIDE);
+        CHECK(arena_bytes(buf_str(&b), -ERR_PARSE) <= 4 * b.len + 256 * 1024);
+        buf_truncate(&b, b.len - 1);
+        CHECK_INT(json_read(&a, buf_str(&b), 4, &v, NULL), -ERR_PARSE);
+        arena_release(&a);
+    }
 }
 
 TEST(json_memory_is_bounded_and_hostile_texts_are_cheap)
@@ -401,8 +523,8 @@ TEST(json_error_offsets)
     check_offset(STR("[\"ab\n\"]"), 4, "control character");
     check_offset(STR("[\"ab\\q\"]"), 4, "no such escape");
     check_offset(STR("[\"ab\\u12\"]"), 4, "four hexadecimal digits");
-    check_offset(STR("[\"\\u0000\"]"), 2, "NUL");
-    check_offset(STR("[\"\\uD800\"]"), 2, "surrogate");
+    check_offset(STR("[7,[1e400,{\"a\":0,\"a\":1}]]"), 4, "number out of range");
+    check_offset(STR("[7,{\"a\":0,\"a\":1},1e400]"), 10, "duplicate key");
     check_offset(STR("[\"\xC3\xA9\xE2\x82\"]"), 4, "UTF-8");
     check_offset(STR("{\"a\":{\"b\" : 1, \"c\":2 ,\n \"b\":3}}"), 24, "duplicate key");
 }
@@ -437,6 +559,8 @@ TEST(json_canonical_hash_is_of_the_meaning)
         {"{\"x\":{\"a\":[1],\"b\":{}}}", "{\"x\":{\"b\":{},\"a\":[ 1 ]}}"},
         {"\"\\u0041\\/\"", "\"A/\""}, {"{\"\\u0061\":0}", "{\"a\":0}"},
         {"\"\\ud83d\\ude39\"", "\"\xF0\x9F\x98\xB9\""},
+        {"\"\\ud83d\"", "\"\\uFFFD\""}, {"\"\\udc00\"", "\"\xEF\xBF\xBD\""},
+        {"\"a\\u0000\"", "\"\\u0061\\u0000\""},
         {"1e2", "100.0"}, {"1.0", "1.00"}, {"0", "-0"}, {"0.0", "-0.0"}, {"0.0", "1e-999"},
         {"{\"a\":1,\"aa\":2,\"\":3}", "{\"aa\":2,\"\":3,\"a\":1}"},
     };
@@ -445,6 +569,7 @@ TEST(json_canonical_hash_is_of_the_meaning)
         {"null", "\"\""},
         {"[]", "{}"}, {"[]", "null"}, {"[1,2]", "[2,1]"}, {"[[1],2]", "[[1,2]]"},
         {"[[],[]]", "[[[]]]"},
+        {"\"a\\u0000\"", "\"a\""}, {"\"\\u0000\"", "\"\\u0000\\u0000\""},
         {"\"a\"", "\"A\""}, {"\"a\"", "\"a \""}, {"[\"ab\",\"c\"]", "[\"a\",\"bc\"]"},
         {"[\"a\"]", "\"a\""},
         {"{\"a\":\"b\"}", "{\"b\":\"a\"}"}, {"{\"a\":1}", "{\"a\":1,\"b\":null}"},

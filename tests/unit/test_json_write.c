@@ -86,6 +86,18 @@ TEST(json_write_value_forwards_what_was_written)
     check_compact("[[1, 2],{\"a\":[ 3]},[4,5]]", "[[1,2],{\"a\":[3]},[4,5]]");
 }
 
+TEST(json_write_value_forwards_nul_as_written_and_no_lone_surrogate)
+{
+    check_compact("\"a\\u0000\"", "\"a\\u0000\"");
+    check_compact("\"\\uD83D\"", "\"\\ufffd\"");
+    check_compact("[\"\\\\ud83d\",\"\\uD83D\\uDE39\"]", "[\"\\\\ud83d\",\"\\uD83D\\uDE39\"]");
+    check_compact("[\"\\u0041\\\\\\uDE39\\uD83D\\uDE39\\\"\\u0000\"]",
+                  "[\"\\u0041\\\\\\ufffd\\uD83D\\uDE39\\\"\\u0000\"]");
+    check_compact("{\"\\ud800\":1}", "{\"\\ufffd\":1}");
+    check_compact("{\"a\":{\"k\\ud800\\ud800\":[ \"x\" ]},\"b\":\"\\u00e9\"}",
+                  "{\"a\":{\"k\\ufffd\\ufffd\":[\"x\"]},\"b\":\"\\u00e9\"}");
+}
+
 TEST(json_out_knows_its_commas)
 {
     struct arena a = ARENA_INIT;

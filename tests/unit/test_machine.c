@@ -402,6 +402,22 @@ TEST(the_end_of_a_log_begins_with_a_line)
     CHECK(reads(path, -5, "", ""));
 }
 
+TEST(the_end_of_a_log_says_how_many_lines_are_before_it)
+{
+    _cleanup_free_ char *path = in_folder("a.log"), *before = in_folder("a.log.1");
+    _cleanup_buf_ struct buf out = BUF_INIT(AGENT_LOG_BYTES_MAX + 1);
+    CHECK_INT(agent_log_read(path, 100, STR(""), &out).lines_before, 0);
+    write_text(before, "minus\nzero\n");
+    write_text(path, "one\ntwo\nthree\n");
+    CHECK_INT(agent_log_read(path, 100, STR(""), &out).lines_before, 0);
+    CHECK_INT(agent_log_read(path, 12, STR(""), &out).lines_before, 3);
+    CHECK_INT(agent_log_read(path, 20, STR(""), &out).lines_before, 1);
+    CHECK_INT(agent_log_read(path, 0, STR(""), &out).lines_before, 5);
+    CHECK_INT(agent_log_read(path, 100, STR("start"), &out).lines_before, -1);
+    CHECK(!reads(path, 13, "start", "minus\nzero\n")); /* nothing is missing in front of it */
+    CHECK(!reads(path, 100, position, "one\ntwo\nthree\n"));
+}
+
 TEST(a_log_is_followed_through_the_change_of_its_file)
 {
     _cleanup_free_ char *path = in_folder("a.log"), *before = in_folder("a.log.1");

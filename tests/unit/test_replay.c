@@ -465,3 +465,30 @@ TEST(a_late_block_is_the_same_block)
     CHECK_MOVE(0, RULE_WALL_CLOCK, 100001, REPLAY_SAME);
     CHECK_MOVE(1, RULE_WALL_CLOCK, 300001, REPLAY_SILENT);
 }
+
+/* ---- work ---- */
+
+TEST(a_conversation_is_not_silent_while_tasks_are_open)
+{
+    static const struct replay_point points[] = {{700, 1}, {900, 1}, {3000, -1}, {5000, -1}};
+    limit(IDLE, 0, 0);
+    replay_set_work(&t.replay, points, ARRAY_LEN(points));
+    created(0, "{}");
+    said(500);
+    canceled_idle(6001, "1000");
+    CHECK_MOVES(1);
+    CHECK_MOVE(0, RULE_IDLE, 6001, REPLAY_SAME);
+    CHECK_INT(t.replay.moves[0].base_ms, 5000);
+}
+
+TEST(silence_before_work_and_between_is_silence)
+{
+    static const struct replay_point points[] = {{2000, 1}, {2500, -1}};
+    limit(IDLE, 0, 0);
+    replay_set_work(&t.replay, points, ARRAY_LEN(points));
+    created(0, "{}");
+    said(500);
+    said(9000);
+    CHECK_MOVES(1);
+    CHECK_MOVE(0, RULE_IDLE, 1501, REPLAY_HEALTHY);
+}

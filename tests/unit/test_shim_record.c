@@ -76,6 +76,21 @@ TEST(an_order_that_is_none)
     arena_release(&a);
 }
 
+/* "\u0000" is JSON; in what becomes a C string it would cut off the rest. */
+TEST(an_order_with_nul_in_it_is_refused)
+{
+#define ORDER(folder, argument)                                                                \
+    STR("{\"spawnId\":\"s\",\"folder\":\"" folder "\",\"argv\":[\"" argument "\"],\"env\":[]," \
+        "\"cwd\":\"/\",\"log\":\"/l\",\"logBytesMax\":1,\"stopGraceMs\":1}")
+    struct arena a = ARENA_INIT;
+    struct order got;
+    CHECK_INT(order_parse(&a, ORDER("/f", "a"), &got, NULL), 0);
+    CHECK_INT(order_parse(&a, ORDER("/f\\u0000x", "a"), &got, NULL), -ERR_CONFIG);
+    CHECK_INT(order_parse(&a, ORDER("/f", "a\\u0000"), &got, NULL), -ERR_CONFIG);
+#undef ORDER
+    arena_release(&a);
+}
+
 TEST(seen_comes_back_as_it_was)
 {
     struct seen s = {.shim = {1, 2}, .agent = {3, INT64_C(1) << 40}}, got;

@@ -224,7 +224,7 @@ TEST(a_file_that_is_no_database_is_refused)
 {
     overwrite("text", 0, 8000, 'x');
     check_refused("text", ERR_CONFIG, "not a database");
-    check_refused("missing/a.db", ERR_IO, "cannot create");
+    check_refused("missing/a.db", ERR_CONFIG, "cannot create");
 }
 
 TEST(an_empty_file_becomes_a_store)

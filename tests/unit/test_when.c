@@ -47,6 +47,32 @@ TEST(what_is_no_time_is_refused)
     }
 }
 
+TEST(times_as_people_give_them)
+{
+    static const struct {
+        const char *text, *iso;
+    } times[] = {
+        {"2026-11-15", "2026-11-15T00:00:00.000Z"},
+        {"2026-11-15T09:30", "2026-11-15T09:30:00.000Z"},
+        {"2026-11-15 09:30Z", "2026-11-15T09:30:00.000Z"},
+        {"2026-11-15 09:30:01", "2026-11-15T09:30:01.000Z"},
+        {"2026-11-15T09:30:01.123Z", "2026-11-15T09:30:01.123Z"},
+        {"10m", "2026-11-15T11:50:00.000Z"},
+    };
+    int64_t now_ms, ms = 0;
+    CHECK(when_parse(STR("2026-11-15T12:00:00.000Z"), &now_ms));
+    for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+        char iso[CLOCK_ISO_BYTES];
+        CHECK(when_parse_since(str_of(times[i].text), now_ms, &ms));
+        clock_iso(ms, iso);
+        CHECK_Z(iso, times[i].iso);
+    }
+    CHECK(when_parse_since(STR("90d"), 1000, &ms) && ms == 0); /* before all times */
+    static const char *const none[] = {"", "Z", "10", "09:30", "2026-11-1", "2026-13-01", "10 m"};
+    for (size_t i = 0; i < ARRAY_LEN(none); i++)
+        CHECK(!when_parse_since(str_of(none[i]), now_ms, &ms));
+}
+
 static void check_text(void (*add)(struct buf *, int64_t), int64_t ms, const char *want)
 {
     _cleanup_buf_ struct buf b = BUF_INIT(64);
