@@ -110,13 +110,23 @@ static void add_of_machine(const struct situation *s, struct clocks *c)
 
 /* ---- of an agent ---- */
 
+/* Its machine will be lost by then, and another one can have it. */
+static bool may_go_elsewhere(const struct situation *s, int64_t at_ms)
+{
+    const struct machine *m = s->machine;
+    return m && !m->is_online && !s->agent->pinned[0] && is_offered_elsewhere(s) &&
+           (m->is_fenced || machine_fence_due_ms(s->w, m) <= at_ms);
+}
+
 /* Would the rule that brings the agent up order a start then? */
 static int note_start(const struct situation *s, bool replaces, struct clock_ahead *clock,
                       struct err *err)
 {
-    enum obstacle obstacle;
+    enum obstacle obstacle = OBSTACLE_NONE;
     int r = agent_find_obstacle(s->w, s->agent, replaces, clock->due_ms, &obstacle, err);
-    clock->moves = r == 0 && s->is_wanted && obstacle == OBSTACLE_NONE;
+    bool has_way = obstacle == OBSTACLE_NONE ||
+                   (obstacle == OBSTACLE_MACHINE && may_go_elsewhere(s, clock->due_ms));
+    clock->moves = r == 0 && s->is_wanted && has_way;
     if (s->agent->process == PROCESS_RUNNING)
         clock->deed = "{process} is replaced {in} unless it listens";
     return r;

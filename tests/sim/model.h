@@ -118,8 +118,9 @@
       " t.progress_at, (SELECT COUNT(*) FROM turn_waiting_tools w WHERE w.task = t.task"           \
       "   AND w.epoch = t.epoch AND w.wait_status = 'waiting'),"                                   \
       " (SELECT COUNT(*) FROM turn_waiting_tools w WHERE w.task = t.task AND w.epoch = t.epoch"    \
-      "   AND w.ledger_status = 'pending'), (SELECT COUNT(*) FROM turn_waiting_tools w"            \
-      "   WHERE w.task = t.task AND w.epoch = t.epoch AND w.ledger_status = 'processing'),"        \
+      "   AND w.ledger_status = 'pending' AND w.call_card IS NOT NULL),"                           \
+      " (SELECT COUNT(*) FROM turn_waiting_tools w WHERE w.task = t.task AND w.epoch = t.epoch"    \
+      "   AND w.ledger_status = 'processing' AND w.call_card IS NOT NULL),"                        \
       " a.pinned_machine, (SELECT s.given_up_at IS NULL AND NOT EXISTS (SELECT 1"                  \
       "   FROM processes p WHERE p.spawn_id = s.spawn_id AND p.ended_at IS NOT NULL) AND NOT"      \
       "   EXISTS (SELECT 1 FROM machine_commands e WHERE e.spawn_id = s.spawn_id"                  \
