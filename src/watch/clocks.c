@@ -104,8 +104,9 @@ static void add_of_machine(const struct situation *s, struct clocks *c)
     if (m->is_online)
         return;
     clock->since_ms = m->offline_ms;
-    clock->deed = s->agent ? deed_of_fence(s) : "it is lost, and its work goes to others {in}";
-    clock->moves = clock->deed;
+    const char *deed = s->agent ? deed_of_fence(s) : "it is lost, and its work goes to others {in}";
+    clock->moves = deed;
+    clock->deed = deed ? deed : "machine {machine} counts as lost {in}";
 }
 
 /* ---- of an agent ---- */
