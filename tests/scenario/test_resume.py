@@ -3,11 +3,15 @@
 What task.wait, task.applied and participant.heartbeat give to a worker that suspends; then libreeve
 and `reeve wait-for-task`, which use it.
 """
+import os
+import subprocess
+
 from crew import (ACTIVE_MS, LEASE_MS, TTL_MS, UNATTENDED_WORK_MS, Poll, applied, beat,
-                  join, participant, poll, put_to_work, report, status, suspend, suspended, taken,
+                  deliverable_of, give, join, participant, poll, put_to_work, report, status, suspend, suspended, taken,
                   talk, task_of)
-from reeve_test import check, eq, main
+from reeve_test import BIN, check, die_with_parent, eq, main, wait_for
 from watch_model import advance, manual, ms, now
+from wire import PATIENCE
 
 
 # ---- the listener ----
@@ -125,6 +129,77 @@ def test_a_beat_with_a_note_is_kept_and_no_progress(s):
     eq(status(s, t), "in_progress", "not yet for the limit of running.reap")
     advance(s, 1)
     eq(status(s, t), "failed", "notes are no progress")
+
+
+# ---- libreeve ----
+
+class Suspender:
+    """tests/lib/suspender.c: its tasks are the lists of calls that they wait for."""
+
+    def __init__(self, s, c, role="a"):
+        program = os.path.join(os.path.dirname(BIN), "tests", "suspender")
+        token = s.call("token.create", scope="agent", conversation=c, role=role)["secret"]
+        self.process = subprocess.Popen([program, str(c), role], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, preexec_fn=die_with_parent,
+                                        env=os.environ | {"REEVE_URL": s.url,
+                                                          "REEVE_TOKEN": token})
+
+    def end(self):
+        out, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, out.decode().splitlines(), err.decode()
+
+
+ENDED_WELL = (0, ["there is a task to claim", "a suspended task has its results"], "")
+CALLS = [{"toolCallId": "x", "name": "n"}, {"toolCallId": "y", "name": "n"}]
+
+
+@manual()
+def test_libreeve_suspends_resumes_and_applies(s):
+    c = talk(s)
+    t = give(s, c, content=CALLS)
+    worker = Suspender(s, c)
+    wait_for(lambda: status(s, t) == "suspended", "the suspend")
+    report(s, t, "y", "failed", error={"code": "E", "message": "no"})
+    report(s, t, "x", result={"found": 1})
+    eq(worker.end(), ENDED_WELL, "the program")
+    got = task_of(s, t)
+    eq((got["status"], got["epoch"], got["attempts"]), ("completed", 2, 0), "the task")
+    eq(deliverable_of(s, t), [{"toolCallId": "x", "status": "success", "result": {"found": 1}},
+                              {"toolCallId": "y", "status": "failed",
+                               "error": {"code": "E", "message": "no"}}], "what it resumed with")
+
+
+@manual()
+def test_libreeve_a_program_that_is_started_later_resumes(s):
+    """The one that suspended is killed; the server is, too; results come meanwhile."""
+    c = talk(s)
+    s.listen = f"127.0.0.1:{s.port}"
+    t = give(s, c, content=CALLS)
+    first = Suspender(s, c)
+    wait_for(lambda: status(s, t) == "suspended", "the suspend")
+    first.process.kill()
+    first.process.communicate()
+    report(s, t, "x")
+    s.kill()
+    s.start()
+    second = Suspender(s, c)
+    report(s, t, "y")
+    eq(second.end(), (0, ENDED_WELL[1][1:], ""), "the second")
+    eq([x["toolCallId"] for x in deliverable_of(s, t)], ["x", "y"], "results")
+
+
+@manual("net.body_bytes_max=16777216")
+def test_libreeve_takes_results_that_need_several_answers(s):
+    """More than one answer of task.resume holds (4 MiB): all of them, in order, once each."""
+    c = talk(s)
+    names = [f"c{i:03}" for i in range(6)]
+    t = give(s, c, content=[{"toolCallId": n, "name": "n"} for n in names])
+    worker = Suspender(s, c)
+    wait_for(lambda: status(s, t) == "suspended", "the suspend")
+    for n in names:
+        report(s, t, n, result=n[1:] + "x" * 900_000)
+    eq(worker.end(), ENDED_WELL, "the program")
+    eq([x["toolCallId"] for x in deliverable_of(s, t)], names, "results")
 
 
 if __name__ == "__main__":
