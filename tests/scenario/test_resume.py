@@ -9,7 +9,8 @@ import subprocess
 from crew import (ACTIVE_MS, LEASE_MS, TTL_MS, UNATTENDED_WORK_MS, Poll, applied, beat,
                   deliverable_of, give, join, participant, poll, put_to_work, report, status, suspend, suspended, taken,
                   talk, task_of)
-from reeve_test import BIN, check, die_with_parent, eq, main, wait_for
+from reeve_test import BIN, check, die_with_parent, eq, main, reeve, wait_for
+from waiter import Agent, gone, waiting
 from watch_model import advance, manual, ms, now
 from wire import PATIENCE
 
@@ -200,6 +201,86 @@ def test_libreeve_takes_results_that_need_several_answers(s):
         report(s, t, n, result=n[1:] + "x" * 900_000)
     eq(worker.end(), ENDED_WELL, "the program")
     eq([x["toolCallId"] for x in deliverable_of(s, t)], names, "results")
+
+
+# ---- wait-for-task ----
+
+@manual()
+def test_wait_for_task_takes_a_suspended_task_with_its_results(s):
+    """Listening before the results are there, and after; in progress, for as long as it may take."""
+    c = talk(s)
+    for is_early in (True, False):
+        t = suspended(s, c, "x", "y")
+        agent = Agent(s, c) if is_early else None
+        if agent:
+            waiting(s, c, besides="c1")
+        report(s, t, "x", result={"found": [1]})
+        check(not agent or agent.is_running(), "a call is open")
+        report(s, t, "y", "canceled")
+        got = (agent or Agent(s, c)).task()
+        eq((got["task"]["task"], got["task"]["status"], got["epoch"]),
+           (t["task"], "in_progress", t["epoch"] + 1), "the task")
+        eq(got["results"], [{"toolCallId": "x", "status": "success", "result": {"found": [1]}},
+                            {"toolCallId": "y", "status": "canceled"}], "the results")
+        eq(ms(participant(s, c)["activeUntil"]) - now(s), UNATTENDED_WORK_MS, "the lease")
+        gone(s, c)
+        eq(reeve("task", "complete", t["task"], "done", "--epoch", got["epoch"],
+                 data=s.data).returncode, 0, "the epoch is good to work with")
+
+
+# Suspends when it is run first, and goes on with the results when it is run again.
+SCRIPT = """
+read -r task
+if [ -z "$REEVE_RESUMED" ]; then
+    exec {bin} task suspend "$REEVE_TASK_NUMBER" --epoch "$REEVE_EPOCH" --tool c1=search --data {data}
+fi
+read -r results
+echo "$REEVE_RESULTS"
+echo "$results"
+echo "epoch $REEVE_EPOCH"
+"""
+
+
+@manual("liveness.heartbeat_seconds=1")
+def test_exec_a_command_suspends_and_is_run_again_with_the_results(s):
+    c = talk(s)
+    t = give(s, c)
+    command = ["sh", "-c", SCRIPT.format(bin=BIN, data=s.data)]
+    code, out, err = Agent(s, c, command=command).end()
+    eq((code, err, out.splitlines()[-1]), (0, "", f"task {t['task']} suspended"), "the first run")
+    eq(status(s, t), "suspended", "neither completed nor failed")
+    gone(s, c)
+    second = Agent(s, c, command=command)
+    waiting(s, c)
+    report(s, t, "c1", result="found")
+    code, out, err = second.end()
+    eq((code, err, out.splitlines()[-1]), (0, "", f"task {t['task']} completed"), "the second run")
+    results = '[{"toolCallId":"c1","status":"success","result":"found"}]'
+    eq(deliverable_of(s, t).split("\n"), [results, results, "epoch 2"], "what it was given")
+
+
+@manual("liveness.heartbeat_seconds=1")
+def test_exec_large_results_are_on_standard_input_only(s):
+    c = talk(s)
+    t = suspended(s, c, "c1")
+    report(s, t, "c1", result="x" * 300_000)
+    script = 'read -r task; wc -c; echo "$REEVE_RESUMED $REEVE_EPOCH ${REEVE_RESULTS-unset}"'
+    code, out, err = Agent(s, c, command=["sh", "-c", script]).end()
+    eq((code, err), (0, ""), out)
+    size, variables = deliverable_of(s, t).split("\n")
+    check(int(size) > 300_000, size)
+    eq(variables, "1 2 unset", "the environment")
+
+
+@manual("liveness.heartbeat_seconds=1")
+def test_exec_a_task_that_is_not_resumed_has_no_results(s):
+    """Also if whoever runs wait-for-task has such variables of its own."""
+    c = talk(s)
+    t = give(s, c)
+    script = 'echo "${REEVE_RESUMED-unset} ${REEVE_RESULTS-unset}"; wc -l'
+    old = {"REEVE_RESUMED": "1", "REEVE_RESULTS": "[]"}
+    eq(Agent(s, c, command=["sh", "-c", script], env=old).end()[0], 0, "exit status")
+    eq(deliverable_of(s, t), "unset unset\n1", "what it was given")
 
 
 if __name__ == "__main__":
