@@ -338,13 +338,14 @@ def speaker(s, c, **more):
     """A command that prints what it is told through a fifo. (task, agent, say)"""
     t = give(s, c)
     os.mkfifo(marker("say"))
-    script = f"while read line < {marker('say')}; do echo $line; done"
+    script = f"while read line; do echo $line; done < {marker('say')}"
     agent = Agent(s, c, command=["sh", "-c", script], **more)
     wait_for(lambda: status(s, t) == "in_progress", "the command")
+    ear = open(marker("say"), "w")
 
     def say(text):
-        with open(marker("say"), "w") as f:
-            f.write(text + "\n")
+        ear.write(text + "\n")
+        ear.flush()
 
     return t, agent, say
 

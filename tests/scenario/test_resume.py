@@ -3,8 +3,12 @@
 What task.wait, task.applied and participant.heartbeat give to a worker that suspends; then libreeve
 and `reeve wait-for-task`, which use it.
 """
+import json
 import os
+import re
+import socket
 import subprocess
+import threading
 
 from crew import (ACTIVE_MS, LEASE_MS, TTL_MS, UNATTENDED_WORK_MS, Poll, applied, beat,
                   deliverable_of, give, join, participant, poll, put_to_work, report, status, suspend, suspended, taken,
@@ -137,12 +141,12 @@ def test_a_beat_with_a_note_is_kept_and_no_progress(s):
 class Suspender:
     """tests/lib/suspender.c: its tasks are the lists of calls that they wait for."""
 
-    def __init__(self, s, c, role="a"):
+    def __init__(self, s, c, role="a", url=None):
         program = os.path.join(os.path.dirname(BIN), "tests", "suspender")
         token = s.call("token.create", scope="agent", conversation=c, role=role)["secret"]
         self.process = subprocess.Popen([program, str(c), role], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, preexec_fn=die_with_parent,
-                                        env=os.environ | {"REEVE_URL": s.url,
+                                        env=os.environ | {"REEVE_URL": url or s.url,
                                                           "REEVE_TOKEN": token})
 
     def end(self):
@@ -186,6 +190,60 @@ def test_libreeve_a_program_that_is_started_later_resumes(s):
     second = Suspender(s, c)
     report(s, t, "y")
     eq(second.end(), (0, ENDED_WELL[1][1:], ""), "the second")
+    eq([x["toolCallId"] for x in deliverable_of(s, t)], ["x", "y"], "results")
+
+
+class Lossy:
+    """Between a program and the server: the first answer to each of these methods is lost."""
+
+    def __init__(self, s, *methods):
+        self.server, self.to_lose, self.lost = s.port, set(methods), []
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.door.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            peer, _ = self.door.accept()
+            threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
+
+    def serve(self, peer):
+        """A request and its answer at a time; both are whole when they have what they announce."""
+        with peer, socket.create_connection(("127.0.0.1", self.server)) as server:
+            while request := self.message(peer):
+                server.sendall(request)
+                answer = self.message(server)
+                method = json.loads(request.partition(b"\r\n\r\n")[2])["method"]
+                if method in self.to_lose:
+                    self.to_lose.remove(method)
+                    self.lost.append(method)
+                    return
+                peer.sendall(answer)
+
+    @staticmethod
+    def message(sock):
+        data = b""
+        while piece := sock.recv(1 << 16):
+            data += piece
+            head, blank, body = data.partition(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: *(\d+)", head)
+            if blank and length and len(body) >= int(length[1]):
+                return data
+        return b""
+
+
+@manual()
+def test_libreeve_a_lost_answer_costs_neither_results_nor_the_task(s):
+    c = talk(s)
+    t = give(s, c, content=CALLS)
+    net = Lossy(s, "task.suspend", "task.resume", "task.applied", "task.complete")
+    worker = Suspender(s, c, url=net.url)
+    wait_for(lambda: status(s, t) == "suspended", "the suspend")
+    report(s, t, "x")
+    report(s, t, "y")
+    eq(worker.end(), ENDED_WELL, "the program")
+    eq(net.lost, ["task.suspend", "task.resume", "task.applied", "task.complete"], "lost")
+    eq((status(s, t), task_of(s, t)["epoch"]), ("completed", 2), "the task")
     eq([x["toolCallId"] for x in deliverable_of(s, t)], ["x", "y"], "results")
 
 
