@@ -239,6 +239,8 @@ static int due_suspended(struct work *w, enum rule_id rule, int64_t limit, const
             started_ms = MAX(t->restarted_ms, a->process_ms);
     if (rule == RULE_SUSPENDED_REAP)
         *ret = MAX(gaps_due_ms(&w->gaps, settled_ms, limit), s.last_deadline_ms + 1);
+    else if (planted(LISTENING_IS_RESUMING) && agent_is_attended(w, a))
+        *ret = NEVER_MS;
     else if (tools_are_settled(&s) && may_be_started(w, t, a, settled_ms))
         *ret = gaps_due_ms(&w->gaps, MAX(settled_ms, started_ms), limit);
     return 0;

@@ -550,7 +550,10 @@ int tools_apply(struct work *w, struct task *t, int64_t epoch, const struct str 
         r = apply(w, t, ids[i], err);
     if (r == 0)
         r = tools_summarize(w, t, &s, err);
-    return r < 0 || s.waiting || s.received ? r : go_on(w, t, spawn, lease_ms, err);
+    if (r < 0)
+        return r;
+    bool is_open = s.waiting || s.received; /* then the others may be left lying from now on */
+    return is_open ? task_watch(w, t, err) : go_on(w, t, spawn, lease_ms, err);
 }
 
 /* ---- rules ---- */

@@ -273,6 +273,33 @@ def test_task_unresumed_is_told_once_of_a_listener_that_nobody_can_replace(s):
 
 
 @manual()
+def test_task_unresumed_replaces_a_process_that_came_after_it_was_told(s):
+    """Nobody could be replaced; then a process came up, beside a listener that is another's."""
+    c = talk(s, kind="worker")
+    t = suspended(s, c, "x")
+    report(s, t, "x")
+
+    def pass_ms(total):
+        end = now(s) + total
+        while now(s) < end:
+            advance(s, min(30_000, end - now(s)))
+            beat(s, c)
+            if m:
+                m.poll()
+
+    m = None
+    pass_ms(UNATTENDED_MS + 1)
+    eq(len(said(s, c, "watch.task.unresumed")), 1, "told")
+    m = Machine(s)
+    s.call("agent.start", conversation=c, role="a")
+    m.boot()
+    pass_ms(UNATTENDED_MS)
+    eq(open_starts(s, c), [], "a millisecond early")
+    advance(s, 1)
+    eq([x["reason"] for x in open_starts(s, c)], ["task.unresumed"], "replaced")
+
+
+@manual()
 def test_task_unresumed_waits_while_the_results_are_lent(s):
     """Who has just taken them is not replaced; who took them and died does not put it off."""
     c = talk(s, kind="worker")
@@ -286,6 +313,25 @@ def test_task_unresumed_waits_while_the_results_are_lent(s):
     advance(s, 1)
     (e,) = said(s, c, "watch.task.unresumed")
     eq(e["at"], settled + UNATTENDED_MS + LEASE_MS + 1, "with the end of the lease")
+
+
+@manual()
+def test_task_unresumed_counts_for_results_that_are_left_lying(s):
+    """One was taken and applied; the other came meanwhile, and nobody takes it."""
+    c = talk(s, kind="worker")
+    t = suspended(s, c, "x", "y")
+    report(s, t, "x")
+    taken(s, t)
+    report(s, t, "y")
+    settled = now(s)
+    advance(s, 1)
+    applied(s, t, "x")
+    while now(s) < settled + UNATTENDED_MS:
+        advance(s, min(50_000, settled + UNATTENDED_MS - now(s)))
+        beat(s, c)
+    eq(said(s, c, "watch.task.unresumed"), [], "a millisecond early")
+    advance(s, 1)
+    eq(len(said(s, c, "watch.task.unresumed")), 1, "when it is due")
 
 
 @manual()

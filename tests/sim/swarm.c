@@ -106,6 +106,12 @@ static void choose_inbox(struct swarm *s, uint64_t *r)
 }
 #undef SET
 
+/* Chosen after all that was there before it, for the same reason. */
+static void choose_workers(struct swarm *s, uint64_t *r)
+{
+    s->deaf_workers = rate(r, 700);
+}
+
 struct swarm swarm_of_seed(uint64_t seed)
 {
     struct swarm s = {.seed = seed};
@@ -114,6 +120,7 @@ struct swarm swarm_of_seed(uint64_t seed)
     choose_faults(&s, &r);
     choose_limits(&s, &r);
     choose_inbox(&s, &r);
+    choose_workers(&s, &r);
     return s;
 }
 

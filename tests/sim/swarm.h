@@ -52,7 +52,8 @@
     X(inbox_acts)      \
     X(rings_lost)      \
     X(rings_doubled)   \
-    X(rings_late)
+    X(rings_late)      \
+    X(deaf_workers)
 
 /* X(section, key): the limits that a seed chooses. */
 #define SWARM_OPTION_LIST(X)                        \
