@@ -112,6 +112,12 @@ static void choose_moves(struct swarm *s, uint64_t *r)
     s->moves = s->machines ? rate(r, 400) : 0;
 }
 
+/* Chosen after all that was there before it, for the same reason. */
+static void choose_workers(struct swarm *s, uint64_t *r)
+{
+    s->deaf_workers = rate(r, 700);
+}
+
 struct swarm swarm_of_seed(uint64_t seed)
 {
     struct swarm s = {.seed = seed};
@@ -121,6 +127,7 @@ struct swarm swarm_of_seed(uint64_t seed)
     choose_limits(&s, &r);
     choose_inbox(&s, &r);
     choose_moves(&s, &r);
+    choose_workers(&s, &r);
     return s;
 }
 

@@ -53,7 +53,8 @@
     X(rings_lost)      \
     X(rings_doubled)   \
     X(rings_late)      \
-    X(moves)
+    X(moves)           \
+    X(deaf_workers)
 
 /* X(section, key): the limits that a seed chooses. */
 #define SWARM_OPTION_LIST(X)                        \
