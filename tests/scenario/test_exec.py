@@ -461,7 +461,7 @@ def test_P8_exec_who_left_the_group_is_ended_too(s):
         eq([p for p in pids if is_alive(p)], [], "of the tree that are alive")
         for name in ("one", "two", "pid"):
             os.unlink(marker(name))
-        s.call("task.cancel", task=t["task"], reason="next")
+        s.call("task.cancel", task=t["task"], reason="enough")
 
 
 @server(BEATS, args=MANUAL)
