@@ -5,7 +5,8 @@
  *     REEVE_URL=http://127.0.0.1:7433 REEVE_TOKEN=… ./worker 12 builder
  *
  * Its work is to count down from the number that a task's content is, and to hand in how far it
- * came. Ctrl-C ends it within a moment, and it leaves properly.
+ * came. Ctrl-C ends it within a moment, and it leaves properly. It never suspends a task; if
+ * somebody else did, it goes on once the results are there.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -36,6 +37,7 @@ static int catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGQUIT, &action, NULL);
     return 0;
 }
 
@@ -70,9 +72,6 @@ static int work(struct reeve *r)
 {
     long steps = strtol(reeve_task_content(r), NULL, 10), made;
     char deliverable[64];
-    int result = reeve_start(r);
-    if (result != REEVE_OK)
-        return result;
     made = count_down(r, steps);
     if (reeve_news(r) != REEVE_OK)
         return reeve_news(r); /* taken away, or told to stop */
@@ -82,11 +81,20 @@ static int work(struct reeve *r)
     return reeve_complete(r, deliverable);
 }
 
+/* A task to begin with, or one that was suspended and has its results. */
+static int take(struct reeve *r, int announced)
+{
+    int result = announced == REEVE_TASK ? reeve_claim(r, 0) : reeve_resume(r);
+    if (result != REEVE_OK)
+        return result;
+    return announced == REEVE_TASK ? reeve_start(r) : reeve_applied(r, 0);
+}
+
 static int serve(struct reeve *r)
 {
     int result;
-    while ((result = reeve_wait(r, -1)) == REEVE_TASK) {
-        result = reeve_claim(r, 0);
+    while ((result = reeve_wait(r, -1)) == REEVE_TASK || result == REEVE_RESUME) {
+        result = take(r, result);
         if (result == REEVE_NONE)
             continue; /* somebody was quicker */
         if (result == REEVE_OK)

@@ -20,6 +20,18 @@
  * stop, reeve_news() says so and the descriptor reeve_news_fd() becomes readable. What the program
  * does with that is its own decision; results that come too late are refused (REEVE_STALE).
  *
+ * A task may wait for tools, for hours and without a process: see "waiting for tools" below. A
+ * program that suspends its tasks has two kinds of work to wait for:
+ *
+ *     while ((news = reeve_wait(r, -1)) == REEVE_TASK || news == REEVE_RESUME) {
+ *         if (news == REEVE_TASK)
+ *             taken = reeve_claim(r, 0) == REEVE_OK && reeve_start(r) == REEVE_OK;
+ *         else
+ *             taken = reeve_resume(r) == REEVE_OK && reeve_applied(r, 0) == REEVE_OK;
+ *         if (taken)
+ *             …                                   // and then complete, fail or suspend it
+ *     }
+ *
  * When the server goes away
  *
  *     Calls go on trying, at growing intervals of up to 5 seconds, until the server answers, the
@@ -75,6 +87,7 @@ enum reeve_result {
     REEVE_SUPERSEDED = 5,  /* a newer connection listens in this one's place */
     REEVE_ENDED = 6,       /* the conversation has ended */
     REEVE_STALE = 7,       /* the task was taken away: it is somebody else's, or over */
+    REEVE_RESUME = 8,      /* the results that a suspended task waits for are there to be taken */
     /* Failures. */
     REEVE_REFUSED = -1,     /* by the server; see reeve_error_name() */
     REEVE_UNREACHABLE = -2, /* no server, for as long as the patience lasted */
@@ -127,8 +140,9 @@ REEVE_API int reeve_join(struct reeve *r, int64_t conversation, const char *role
 /*
  * Waits for a task, at most `timeout_ms` (-1: no limit); the waiting itself is the listener's sign
  * of life. Goes on waiting while the conversation is blocked, and joins again if the server has
- * forgotten us. REEVE_TASK, REEVE_NONE when the time is over, REEVE_STOP, REEVE_SUPERSEDED,
- * REEVE_ENDED, REEVE_INTERRUPTED, or a failure.
+ * forgotten us. REEVE_TASK, REEVE_RESUME, REEVE_NONE when the time is over, REEVE_STOP,
+ * REEVE_SUPERSEDED, REEVE_ENDED, REEVE_INTERRUPTED, or a failure. REEVE_RESUME comes only to agents
+ * whose tasks are suspended.
  */
 REEVE_API int reeve_wait(struct reeve *r, int64_t timeout_ms);
 /*
@@ -168,6 +182,14 @@ REEVE_API int reeve_news_fd(const struct reeve *r);
  */
 REEVE_API int reeve_progress(struct reeve *r, const char *note, const char *progress);
 /*
+ * The same without waiting for the server: the library's thread says it with its next beat.
+ * `count` is any number that changes as the work moves (of bytes, of steps); -1: nothing has moved.
+ * `note`, at most 4000 bytes, is for people, and no progress by itself; NULL: as it was. It is kept
+ * with the task, and shown when nothing else is left of it. Any thread, between the claim and the
+ * end of the task.
+ */
+REEVE_API void reeve_set_progress(struct reeve *r, int64_t count, const char *note);
+/*
  * The end of the task, and of the beating for it. `deliverable` is JSON or NULL, `reason` a text of
  * at most 4000 bytes. REEVE_OK, REEVE_STALE, REEVE_INTERRUPTED, or a failure; after the latter two
  * the task is still ours, still being beaten for, and the call may be repeated.
@@ -175,14 +197,46 @@ REEVE_API int reeve_progress(struct reeve *r, const char *note, const char *prog
 REEVE_API int reeve_complete(struct reeve *r, const char *deliverable);
 REEVE_API int reeve_fail(struct reeve *r, const char *reason);
 
+/* ---- waiting for tools ---- */
+
+/*
+ * The task waits for tools. `calls` is JSON, a list as the method task.suspend takes it:
+ *
+ *     [{"toolCallId":"c1","name":"search","arguments":{…},"options":{"timeout_seconds":600}}]
+ *
+ * Afterwards the handle has no task in hand, nobody beats, and nobody needs to: the program may
+ * wait for the results, or end. Whoever carries out a call reports with the method tool.report, or
+ * with `reeve task report`. Once each call has a result, or its time is over, reeve_wait() answers
+ * REEVE_RESUME, to this program or to one that was started later. REEVE_OK, REEVE_STALE,
+ * REEVE_INTERRUPTED, or a failure; after the latter two the task is still ours.
+ */
+REEVE_API int reeve_suspend(struct reeve *r, const char *calls);
+/*
+ * Takes the results that reeve_wait() has announced; reeve_results() and the task's number and
+ * content are known then. They are lent, for at least 10 seconds: what is not applied by then is
+ * announced again. REEVE_OK; else wait again: REEVE_NONE if they are gone, REEVE_INTERRUPTED, or a
+ * failure.
+ */
+REEVE_API int reeve_resume(struct reeve *r);
+/*
+ * The results are part of the work now: the task is in progress again, with another epoch, and a
+ * thread beats for it unless `flags` has REEVE_UNATTENDED. REEVE_OK; REEVE_NONE if somebody else
+ * goes on with it (wait again); REEVE_INTERRUPTED, or a failure; after the latter two it may be
+ * repeated.
+ */
+REEVE_API int reeve_applied(struct reeve *r, unsigned flags);
+
 /* ---- what is known ---- */
 
-/* Of the task claimed last; 0, 0 and "null" if there was none. */
+/* Of the task claimed or resumed last; 0, 0 and "null" if there was none. */
 REEVE_API int64_t reeve_task_number(const struct reeve *r);
 REEVE_API int64_t reeve_task_epoch(const struct reeve *r);
 REEVE_API const char *reeve_task_content(const struct reeve *r); /* JSON */
 /* The whole Task as the server described it last: JSON, see docs/protocol.md. */
 REEVE_API const char *reeve_task_json(const struct reeve *r);
+/* What reeve_resume() took last: JSON, [{"toolCallId", "status", "result"?, "error"?}], where
+ * status is success, failed, canceled or timeout; "[]" if there was nothing. */
+REEVE_API const char *reeve_results(const struct reeve *r);
 /* What this handle is called at the server: its connectionId. */
 REEVE_API const char *reeve_connection_id(const struct reeve *r);
 

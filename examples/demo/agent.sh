@@ -5,7 +5,7 @@ DEMO_AGENT_PID=$$
 export DEMO_AGENT_PID
 echo "$REEVE_ROLE is here, process $$"
 while :; do
-    reeve wait-for-task --conversation "$REEVE_CONVERSATION" --role "$REEVE_ROLE" --exec sh work.sh
+    reeve wait-for-task --exec sh work.sh
     code=$?
     case $code in
         0 | 1) ;;             # done, or failed, or taken away: on to the next

@@ -35,6 +35,7 @@
     X(MESSAGE_STUCK, "message-stuck", "P3: a message that was received is never handed back")      \
     X(MESSAGE_FOR_EVER, "message-for-ever", "P9: a message is handed out without end")             \
     X(BELL_TRUSTED, "bell-trusted", "P11: who waits looks only when it is rung for")               \
+    X(LISTENING_IS_RESUMING, "listening-is-resuming", "P3: who listens is taken for who resumes")  \
     X(SYNC_NORMAL, "sync-normal", "P12: commits do not wait for the disk")                         \
     X(FAILED_SYNC_FORGIVEN, "failed-sync-forgiven", "P12: a failed fsync is tried again (L80)")    \
     X(LOST_TRANSACTION_GOES_ON, "lost-transaction-goes-on", "P12: half a tick is committed")       \

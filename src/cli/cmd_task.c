@@ -6,6 +6,8 @@
  * the epoch of the claim; it is never looked up here, or a script whose task was taken away would
  * report on somebody else's work.
  */
+#include <string.h>
+
 #include "base/macro.h"
 #include "cli/agent_name.h"
 #include "cli/connect.h"
@@ -129,12 +131,26 @@ static void show_text(struct buf *out, const char *name, struct str text)
     buf_addc(out, '\n');
 }
 
+/* All of a text, line by line: the last ones of what a command printed are the ones to see. */
+static void show_lines(struct buf *out, const char *name, struct str text)
+{
+    while (text.n) {
+        const char *end = memchr(text.p, '\n', text.n);
+        struct str line = {text.p, end ? (size_t)(end - text.p) : text.n};
+        buf_addf(out, "%-14s", name);
+        print_clean(out, line, PRINT_TEXT_CHARS_MAX);
+        buf_addc(out, '\n');
+        text = str_skip(text, line.n + (end ? 1 : 0));
+        name = "";
+    }
+}
+
 static void show_outcome(struct buf *out, const struct json *outcome)
 {
     int64_t card = json_get_int(outcome, "deliverableCardId", 0);
     show_text(out, "outcome", json_get_text(outcome, "status"));
     show_text(out, "reason", json_get_text(outcome, "stop_reason_code"));
-    show_text(out, "error", json_get_text(outcome, "error"));
+    show_lines(out, "error", json_get_text(outcome, "error"));
     if (card)
         buf_addf(out, "%-14s%lld\n", "deliverable", (long long)card);
 }
@@ -143,16 +159,15 @@ static void show_task(struct buf *out, const struct json *task)
 {
     static const struct {
         const char *label, *key;
-    } texts[] = {{"claimed by", "claimedBy"},   {"note", "note"},
-                 {"created", "createdAt"},      {"pending", "pendingAt"},
-                 {"claimed", "acknowledgedAt"}, {"started", "startedAt"},
-                 {"ended", "completedAt"}};
+    } texts[] = {{"claimed by", "claimedBy"},   {"created", "createdAt"}, {"pending", "pendingAt"},
+                 {"claimed", "acknowledgedAt"}, {"started", "startedAt"}, {"ended", "completedAt"}};
     _cleanup_buf_ struct buf content = BUF_INIT(PRINT_BYTES_MAX);
     task_call_write(out, task);
     json_write_value(&content, json_get(task, "content"));
     show_text(out, "content", buf_str(&content));
     for (size_t i = 0; i < ARRAY_LEN(texts); i++)
         show_text(out, texts[i].label, json_get_text(task, texts[i].key));
+    show_lines(out, "note", json_get_text(task, "note"));
     show_outcome(out, json_get(task, "outcome"));
 }
 

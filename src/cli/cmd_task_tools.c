@@ -182,6 +182,8 @@ static int run_applied(const struct cli_args *args, struct err *err)
     for (size_t i = 1; i < args->word_count; i++)
         json_stringz(&w, NULL, args->words[i]);
     json_end(&w);
+    if (cli_flag(args, "unattended"))
+        json_bool(&w, "unattended", true);
     return task_call_end(args, "task.applied", &w, r, NULL, err);
 }
 
@@ -209,11 +211,18 @@ static const struct verb_option report_options[] = {
 
 static const struct verb_option epoch_options[] = {EPOCH_OPTION, OPTIONS_END};
 
+static const struct verb_option applied_options[] = {
+    EPOCH_OPTION,
+    {"unattended", 0, NULL, 0, "nobody will beat: the work lasts longer (default: as it was claimed)"},
+    OPTIONS_END,
+};
+
 enum { TASK_FLAGS = VERB_CLIENT | VERB_JSON };
 
 const struct verb verb_task_suspend = {
     "task suspend", "TASK", "say that a task waits for tools",
-    "Nobody needs to beat for it meanwhile. `reeve task resume` takes the results.",
+    "Nobody needs to beat for it meanwhile. When the results are there, 'reeve wait-for-task' goes on with\n"
+    "them; 'reeve task resume' and 'applied' are its single steps.",
     TASK_FLAGS, suspend_options, run_suspend};
 const struct verb verb_task_report = {
     "task report", "TASK CALL [TEXT]", "report the result of a tool call",
@@ -225,5 +234,5 @@ const struct verb verb_task_resume = {
 const struct verb verb_task_applied = {
     "task applied", "TASK [CALL...]", "say that results are part of the work now",
     "With the last one the task is in progress again; the answer has its new epoch.",
-    TASK_FLAGS, epoch_options, run_applied};
+    TASK_FLAGS, applied_options, run_applied};
 // clang-format on

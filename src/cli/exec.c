@@ -4,11 +4,15 @@
  * The number of the group is the command's until it is reaped, so signals to the group are sent
  * before that and never after. Whether exec worked is told through a pipe that a successful exec
  * closes. Between fork and exec only system calls are made: the caller has threads.
+ *
+ * A sink is somebody else's descriptor and cannot be made non-blocking. So it is asked before each
+ * write, and written to in pieces that a pipe with room takes whole (PIPE_BUF).
  */
 #include "cli/exec.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,13 +20,21 @@
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/macro.h"
 #include "base/mem.h"
 #include "cli/signals.h"
+#include "machine/tree.h"
 
-enum { READ_BYTES = 64 * 1024 };
+enum {
+    FLUSH_US = 1000000, /* for readers who are slow, once the command has ended */
+    KILL_US = 2000000,
+    KILL_AGAIN_NS = 1000000,
+    LAST_PIECES_MAX = 256, /* in the pipes when it ended: far more than they hold */
+};
 
 static bool can_run(const char *path)
 {
@@ -113,10 +125,19 @@ static int read_failure(int fd)
     return n == sizeof error ? error : 0;
 }
 
+/* Nobody's child is ours: from now on every child that we have is of the command's tree. */
+static bool own_tree(void)
+{
+    siginfo_t any;
+    bool has_none = waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+    return has_none && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+}
+
 int exec_start(struct exec *e, char *const argv[], char *const envp[], struct str input,
-               struct err *err)
+               const struct exec_sinks *sinks, struct err *err)
 {
     struct pipes p = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
+    bool owns_tree = own_tree();
     pid_t parent = getpid(), pid = pipes_open(&p) < 0 ? -1 : fork();
     if (pid < 0) {
         err_set(err, ERR_IO, "cannot start a process: %s", strerror(errno));
@@ -136,16 +157,18 @@ int exec_start(struct exec *e, char *const argv[], char *const envp[], struct st
     *e = (struct exec){.pid = pid,
                        .pidfd = pidfd_open(pid, 0),
                        .in_fd = keep(p.in, 1),
-                       .out_fd = keep(p.out, 0),
-                       .err_fd = keep(p.err, 0),
                        .input = input,
-                       .out = BUF_INIT(EXEC_OUT_BYTES_MAX + READ_BYTES)};
+                       .streams = {{.fd = keep(p.out, 0), .sink_fd = sinks->out_fd},
+                                   {.fd = keep(p.err, 0), .sink_fd = sinks->err_fd}},
+                       .owns_tree = owns_tree,
+                       .out = BUF_INIT(2 * EXEC_OUT_BYTES_MAX + EXEC_PIECE_BYTES),
+                       .last_byte = '\n'};
     pipes_close(&p);
     REQUIRE_F(e->pidfd >= 0, "pidfd_open: %s", strerror(errno));
     return 0;
 }
 
-/* ---- bytes ---- */
+/* ---- bytes in ---- */
 
 static void end_fd(int *fd)
 {
@@ -168,44 +191,63 @@ static void feed(struct exec *e)
     end_fd(&e->in_fd);
 }
 
+/* ---- bytes out ---- */
+
 static void keep_tail(struct exec *e, const char *bytes, size_t n)
 {
     for (size_t i = n > EXEC_TAIL_BYTES ? n - EXEC_TAIL_BYTES : 0; i < n; i++)
-        e->tail[(e->tail_bytes + (int64_t)i) % EXEC_TAIL_BYTES] = bytes[i] ? bytes[i] : ' ';
-    e->tail_bytes += (int64_t)n;
+        e->tail[(e->bytes + (int64_t)i) % EXEC_TAIL_BYTES] = bytes[i] ? bytes[i] : ' ';
+    e->bytes += (int64_t)n;
 }
 
-static void pass_on(const char *bytes, size_t n)
+static void keep_out(struct exec *e, const char *bytes, size_t n)
 {
-    while (n > 0) {
-        ssize_t written = write(STDERR_FILENO, bytes, n);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return; /* nobody wants to know */
-        bytes += written;
-        n -= (size_t)written;
-    }
+    e->out_bytes += (int64_t)n;
+    buf_add(&e->out, bytes, n);
+    if (e->out.len > 2 * EXEC_OUT_BYTES_MAX)
+        buf_drop_front(&e->out, e->out.len - EXEC_OUT_BYTES_MAX);
 }
 
-/* One read; false if there is nothing more for now. */
-static bool take(struct exec *e, int *fd)
+/* One read, if what was read before has been passed on. False if there was nothing. */
+static bool take(struct exec *e, struct exec_stream *s)
 {
-    char bytes[READ_BYTES];
-    ssize_t n = *fd >= 0 ? read(*fd, bytes, sizeof bytes) : -1;
-    if (n == 0)
-        end_fd(fd);
+    if (s->fd < 0 || s->from < s->to)
+        return false;
+    ssize_t n = read(s->fd, s->piece, sizeof s->piece);
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+        end_fd(&s->fd);
     if (n <= 0)
-        return n < 0 && *fd >= 0 && errno == EINTR;
-    keep_tail(e, bytes, (size_t)n);
-    if (fd == &e->err_fd) {
-        pass_on(bytes, (size_t)n);
-        return true;
-    }
-    e->out_bytes += n;
-    if (e->out.len < EXEC_OUT_BYTES_MAX)
-        buf_add(&e->out, bytes, (size_t)n);
+        return false;
+    s->from = 0;
+    s->to = (size_t)n;
+    keep_tail(e, s->piece, s->to);
+    if (s == e->streams)
+        keep_out(e, s->piece, s->to);
     return true;
+}
+
+static bool has_room(int fd, int timeout_ms)
+{
+    struct pollfd sink = {.fd = fd, .events = POLLOUT};
+    return poll(&sink, 1, timeout_ms) > 0;
+}
+
+/* As much as is taken without waiting, or within the time. */
+static void pass_on(struct exec *e, struct exec_stream *s, int timeout_ms)
+{
+    while (s->from < s->to && s->sink_fd >= 0 && has_room(s->sink_fd, timeout_ms)) {
+        size_t most = MIN(s->to - s->from, (size_t)PIPE_BUF);
+        ssize_t n = write(s->sink_fd, s->piece + s->from, most);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (n < 0)
+            s->sink_fd = -1; /* nobody wants to know */
+        if (n > 0 && s == e->streams)
+            e->last_byte = s->piece[s->from + (size_t)n - 1];
+        s->from += n > 0 ? (size_t)n : 0;
+    }
+    if (s->sink_fd < 0)
+        s->from = s->to;
 }
 
 size_t exec_fds(const struct exec *e, struct pollfd fds[EXEC_FDS])
@@ -214,29 +256,36 @@ size_t exec_fds(const struct exec *e, struct pollfd fds[EXEC_FDS])
     fds[n++] = (struct pollfd){.fd = e->pidfd, .events = POLLIN};
     if (e->in_fd >= 0)
         fds[n++] = (struct pollfd){.fd = e->in_fd, .events = POLLOUT};
-    if (e->out_fd >= 0)
-        fds[n++] = (struct pollfd){.fd = e->out_fd, .events = POLLIN};
-    if (e->err_fd >= 0)
-        fds[n++] = (struct pollfd){.fd = e->err_fd, .events = POLLIN};
+    for (size_t i = 0; i < ARRAY_LEN(e->streams); i++) {
+        const struct exec_stream *s = &e->streams[i];
+        if (s->from < s->to)
+            fds[n++] = (struct pollfd){.fd = s->sink_fd, .events = POLLOUT};
+        else if (s->fd >= 0)
+            fds[n++] = (struct pollfd){.fd = s->fd, .events = POLLIN};
+    }
     return n;
 }
 
-bool exec_step(struct exec *e, const struct pollfd *fds, size_t count)
+/* Those of the tree whose parents are gone; the command itself is left to exec_finish(). */
+static void reap_orphans(const struct exec *e)
 {
-    bool has_ended = false;
-    for (size_t i = 0; i < count; i++) {
-        if (!fds[i].revents)
-            continue;
-        if (fds[i].fd == e->pidfd)
-            has_ended = true;
-        else if (fds[i].fd == e->in_fd)
-            feed(e);
-        else if (fds[i].fd == e->out_fd)
-            take(e, &e->out_fd);
-        else if (fds[i].fd == e->err_fd)
-            take(e, &e->err_fd);
+    siginfo_t one = {.si_pid = 0};
+    while (e->owns_tree && waitid(P_ALL, 0, &one, WEXITED | WNOHANG | WNOWAIT) == 0 && one.si_pid &&
+           (one.si_pid != e->pid || e->is_reaped))
+        waitpid(one.si_pid, NULL, 0);
+}
+
+bool exec_step(struct exec *e)
+{
+    struct pollfd end = {.fd = e->pidfd, .events = POLLIN};
+    feed(e);
+    for (size_t i = 0; i < ARRAY_LEN(e->streams); i++) {
+        pass_on(e, &e->streams[i], 0);
+        if (take(e, &e->streams[i]))
+            pass_on(e, &e->streams[i], 0);
     }
-    return has_ended;
+    reap_orphans(e);
+    return poll(&end, 1, 0) > 0;
 }
 
 /* ---- the end ---- */
@@ -246,17 +295,38 @@ void exec_signal(const struct exec *e, int signo)
     kill(-e->pid, signo);
 }
 
+void exec_kill(struct exec *e)
+{
+    int64_t until_us = clock_mono_us() + KILL_US;
+    if (!e->is_reaped)
+        exec_signal(e, SIGKILL);
+    while (e->owns_tree && tree_kill_descendants() && clock_mono_us() < until_us) {
+        reap_orphans(e);
+        nanosleep(&(struct timespec){.tv_nsec = KILL_AGAIN_NS}, NULL);
+    }
+}
+
+/* What is in the pipes now is all it has said; something it left behind may write for ever. */
+static void take_the_rest(struct exec *e)
+{
+    int64_t until_us = clock_mono_us() + FLUSH_US;
+    for (size_t i = 0; i < ARRAY_LEN(e->streams); i++)
+        for (int pieces = 0; pieces < LAST_PIECES_MAX; pieces++) {
+            struct exec_stream *s = &e->streams[i];
+            pass_on(e, s, (int)MAX((until_us - clock_mono_us()) / 1000, (int64_t)0));
+            s->from = s->to; /* kept, if not passed on */
+            if (!take(e, s))
+                break;
+        }
+}
+
 int exec_finish(struct exec *e)
 {
     int status = 0;
-    /* What is in the pipes now is all it has said; something it left behind may write for ever. */
-    bool had_some = true;
-    for (int left = 64; left > 0 && had_some; left--) {
-        had_some = take(e, &e->out_fd);
-        had_some |= take(e, &e->err_fd);
-    }
+    take_the_rest(e);
     while (waitpid(e->pid, &status, 0) < 0)
         REQUIRE_F(errno == EINTR, "waitpid: %s", strerror(errno));
+    e->is_reaped = true;
     return status;
 }
 
@@ -264,21 +334,28 @@ void exec_release(struct exec *e)
 {
     end_fd(&e->pidfd);
     end_fd(&e->in_fd);
-    end_fd(&e->out_fd);
-    end_fd(&e->err_fd);
+    for (size_t i = 0; i < ARRAY_LEN(e->streams); i++)
+        end_fd(&e->streams[i].fd);
     buf_release(&e->out);
 }
+
+/* ---- what is known of it ---- */
 
 void exec_add_tail(const struct exec *e, struct buf *out)
 {
     char text[EXEC_TAIL_BYTES];
-    size_t n = (size_t)MIN(e->tail_bytes, (int64_t)EXEC_TAIL_BYTES), from = 0;
+    size_t n = (size_t)MIN(e->bytes, (int64_t)EXEC_TAIL_BYTES), from = 0;
     for (size_t i = 0; i < n; i++)
-        text[i] = e->tail[(e->tail_bytes - (int64_t)n + (int64_t)i) % EXEC_TAIL_BYTES];
-    const char *line = e->tail_bytes > EXEC_TAIL_BYTES ? memchr(text, '\n', n) : NULL;
+        text[i] = e->tail[(e->bytes - (int64_t)n + (int64_t)i) % EXEC_TAIL_BYTES];
+    const char *line = e->bytes > EXEC_TAIL_BYTES ? memchr(text, '\n', n) : NULL;
     if (line && line + 1 < text + n)
         from = (size_t)(line + 1 - text);
     while (n > from && text[n - 1] == '\n')
         n--;
     buf_add(out, text + from, n - from);
+}
+
+int64_t exec_cpu_seconds(const struct exec *e)
+{
+    return tree_cpu_ms(e->pid) / 1000;
 }

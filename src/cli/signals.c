@@ -14,6 +14,7 @@ int signals_open(int *ret_fd, struct err *err)
     sigaddset(&mask, SIGINT);
     sigaddset(&mask, SIGTERM);
     sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGQUIT);
     int fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0)
         return err_set(err, ERR_IO, "signalfd: %s", strerror(errno));

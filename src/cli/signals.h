@@ -5,7 +5,8 @@
 
 #include "base/err.h"
 
-/* Blocks SIGINT, SIGTERM and SIGHUP; the descriptor is readable once one of them has come. */
+/* Blocks SIGINT, SIGTERM, SIGHUP and SIGQUIT; the descriptor is readable once one of them has come.
+ */
 int signals_open(int *ret_fd, struct err *err);
 /* Takes one that has come; 0 if none has. */
 int signals_take(int fd);

@@ -2,9 +2,9 @@
  * reeve.c: the handle of libreeve: making it, asking it, ending it.
  *
  * Owns everything that reeve.h hides. The caller's thread uses `line`; the thread of the heartbeats
- * has a line of its own, so that no call waits for another. What both touch is `news`, an atomic
- * number, and the outage, which has a mutex; the place (conversation, role, connection) is written
- * only while that thread is not running.
+ * has a line of its own, so that no call waits for another. What both touch is `news` and
+ * `is_ending`, which are atomic, and the outage and what is said, which have a mutex each; the
+ * place (conversation, role, connection) is written only while that thread is not running.
  *
  * A crash of the program leaves a lease that runs out; nothing of this is stored.
  *
@@ -74,6 +74,9 @@ int reeve_connect_source(const struct endpoint_source *source, struct reeve **re
     struct reeve *r = mem_zalloc(sizeof *r);
     copy_source(r, source);
     pthread_mutex_init(&r->outage.mutex, NULL);
+    pthread_mutex_init(&r->said.mutex, NULL);
+    r->said.count = -1;
+    r->offered_epoch = -1;
     r->line = (struct line){.source = &r->source, .outage = &r->outage, .stop_fd = -1};
     r->beat.wake_fd = new_event_fd();
     r->beat.line = r->line;
@@ -120,6 +123,10 @@ void reeve_close(struct reeve *r)
     free(r->role);
     free(r->task_json);
     free(r->content);
+    free(r->results);
+    free(r->ids);
+    pthread_mutex_destroy(&r->said.mutex);
+    free(r->said.note);
     free(r);
 }
 
@@ -180,6 +187,7 @@ const char *reeve_result_text(int result)
         {REEVE_SUPERSEDED, "a newer connection listens in its place"},
         {REEVE_ENDED, "the conversation has ended"},
         {REEVE_STALE, "the task was taken away"},
+        {REEVE_RESUME, "a suspended task has its results"},
         {REEVE_REFUSED, "the server refused it"},
         {REEVE_UNREACHABLE, "the server cannot be reached"},
         {REEVE_MISUSE, "it was called out of order, or with a wrong argument"},
@@ -230,6 +238,11 @@ const char *reeve_task_content(const struct reeve *r)
 const char *reeve_task_json(const struct reeve *r)
 {
     return r->task_json ? r->task_json : "null";
+}
+
+const char *reeve_results(const struct reeve *r)
+{
+    return r->results ? r->results : "[]";
 }
 
 const char *reeve_connection_id(const struct reeve *r)

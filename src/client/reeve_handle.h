@@ -49,6 +49,14 @@ struct beat {
     int wake_fd; /* eventfd: the thread should end */
 };
 
+/* What the program wants to be said with the next beat. */
+struct said {
+    pthread_mutex_t mutex;
+    int64_t count;          /* -1: none */
+    char *note;             /* NULL: none */
+    int64_t notes, told_to; /* how many there were, and which of them the server has heard */
+};
+
 struct reeve {
     struct endpoint_source source; /* its strings are `strings` */
     char *strings[7];
@@ -63,15 +71,21 @@ struct reeve {
     char *role;
     int64_t heartbeat_ms;
 
-    int64_t offered;  /* by the last wait; 0: nothing */
-    bool was_refused; /* the last claim: what was offered was gone */
-    bool has_task;    /* claimed, and not over as far as we know */
+    int64_t offered;       /* by the last wait; 0: nothing */
+    int64_t offered_epoch; /* of a task that can be resumed; -1: it is one to claim */
+    bool was_refused;      /* the last claim: what was offered was gone */
+    bool has_task;         /* claimed, and not over as far as we know */
     int64_t task, epoch;
     char *task_json, *content;
+    bool is_resuming;    /* results were taken, and are not applied */
+    char *results, *ids; /* JSON: what was taken, and the calls it belongs to */
+    int64_t keyed_calls; /* answered so far: the next has a key of its own */
 
     struct beat beat;
+    struct said said;
     int news; /* atomic */
     int news_fd;
+    bool is_ending; /* atomic: the task is being handed in, and so not taken away */
 };
 
 /* A handle for whatever server `source` means; the strings are copied. */
@@ -104,7 +118,29 @@ void place_write(const struct reeve *r, struct json_out *w);
 int place_join(const struct reeve *r, struct line *l, int64_t *ret_heartbeat_ms, struct err *err);
 int64_t reeve_deadline_us(int64_t ms); /* from now; -1: INT64_MAX */
 
+/* ---- the task in hand ---- */
+
+/* {"task":…,"epoch":…, and the object is left open; -ERR_USAGE if there is none. */
+int hand_begin(struct reeve *r, struct json_out *w);
+/* A text that must be JSON becomes a member; NULL: none. */
+int hand_add_json(struct reeve *r, struct json_out *w, struct arena *a, const char *key,
+                  const char *text);
+/* Calls, for as long as the patience lasts, and keeps the Task of the answer. */
+int hand_call(struct reeve *r, const char *method, const struct buf *params, struct arena *a,
+              const struct json **ret);
+/* It is ours from now on: no news of it yet, and a thread that beats unless it is unattended. */
+void hand_take(struct reeve *r, int64_t task, int64_t epoch, unsigned flags);
+void hand_forget(struct reeve *r);
+/* What the Task says it is to be done. */
+void hand_keep_task(struct reeve *r, const struct json *task);
+/* It was canceled, or handed to somebody else, or cannot be had for the moment. */
+bool hand_is_gone(int code);
+/* The result of a call about the task in hand; `is_over`: it was its end, if it has worked. */
+int hand_outcome(struct reeve *r, int code, bool is_over);
+
 /* ---- heartbeats ---- */
 
 void beat_start(struct reeve *r);
 void beat_stop(struct reeve *r);
+/* There are no news, and what was said is not about the task to come. */
+void beat_forget(struct reeve *r);

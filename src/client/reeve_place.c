@@ -111,13 +111,9 @@ static int answer_of(const struct json *waited)
         const char *status;
         int answer;
     } rows[] = {
-        {"task", REEVE_TASK},
-        {"none", REEVE_NONE},
-        {"stop", REEVE_STOP},
-        {"superseded", REEVE_SUPERSEDED},
-        {"ended", REEVE_ENDED},
-        {"blocked", PLACE_BLOCKED},
-        {"rejoin_required", PLACE_LOST},
+        {"task", REEVE_TASK},       {"resume", REEVE_RESUME},         {"none", REEVE_NONE},
+        {"stop", REEVE_STOP},       {"superseded", REEVE_SUPERSEDED}, {"ended", REEVE_ENDED},
+        {"blocked", PLACE_BLOCKED}, {"rejoin_required", PLACE_LOST},
     };
     const struct json *status = json_get(waited, "status");
     for (size_t i = 0; status && status->type == JSON_STRING && i < ARRAY_LEN(rows); i++)
@@ -136,6 +132,7 @@ static int poll_once(struct reeve *r, int64_t deadline_us, int *ret_answer)
             ms = MIN(most_ms, left_ms(deadline_us));
     place_write(r, &w);
     json_int(&w, "timeoutMs", ms);
+    json_bool(&w, "settled", true);
     json_end(&w);
     int code =
         line_call_until(&r->line, "task.wait", &params, ms + ANSWER_MS_MAX,
@@ -143,7 +140,11 @@ static int poll_once(struct reeve *r, int64_t deadline_us, int *ret_answer)
     if (code != 0)
         return code;
     *ret_answer = answer_of(waited);
-    r->offered = member(json_get(waited, "task"), "task", 0);
+    const struct json *task = json_get(waited, "task");
+    r->offered = member(task, "task", 0);
+    r->offered_epoch = *ret_answer == REEVE_RESUME ? json_get_int(task, "epoch", -1) : -1;
+    if (r->offered_epoch >= 0)
+        hand_keep_task(r, task);
     return 0;
 }
 
@@ -202,9 +203,10 @@ int reeve_wait(struct reeve *r, int64_t timeout_ms)
 
 int reeve_leave(struct reeve *r)
 {
-    beat_stop(r);
-    r->has_task = false;
+    hand_forget(r);
+    r->is_resuming = false;
     r->offered = 0;
+    r->offered_epoch = -1;
     if (!r->has_joined)
         return REEVE_OK;
     _cleanup_(arena_release) struct arena a = ARENA_INIT;

@@ -5,9 +5,7 @@
  * A task that is stale is forgotten at once, with its heartbeats; nothing that is said about it
  * later can do harm, since the epoch is checked at the server.
  */
-#include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/macro.h"
 #include "base/mem.h"
@@ -21,21 +19,35 @@ static void replace(char **text, const struct json *value)
     *text = buf_take(&b);
 }
 
-static void forget_task(struct reeve *r)
+void hand_forget(struct reeve *r)
 {
     beat_stop(r);
     r->has_task = false;
 }
 
-/* Calls `method`, and keeps the Task of its answer. */
-static int call(struct reeve *r, const char *method, const struct buf *params)
+void hand_take(struct reeve *r, int64_t task, int64_t epoch, unsigned flags)
 {
-    _cleanup_(arena_release) struct arena a = ARENA_INIT;
-    const struct json *result;
+    r->task = task;
+    r->epoch = epoch;
+    r->has_task = true;
+    beat_forget(r);
+    if (!(flags & REEVE_UNATTENDED))
+        beat_start(r);
+}
+
+void hand_keep_task(struct reeve *r, const struct json *task)
+{
+    replace(&r->task_json, task);
+    replace(&r->content, json_get(task, "content"));
+}
+
+int hand_call(struct reeve *r, const char *method, const struct buf *params, struct arena *a,
+              const struct json **ret)
+{
     r->err = ERR_INIT;
     int code = line_call_until(&r->line, method, params, REEVE_CALL_MS_MAX,
-                               reeve_deadline_us(r->patience_ms), &a, &result, &r->err);
-    const struct json *task = code == 0 ? json_get(result, "task") : NULL;
+                               reeve_deadline_us(r->patience_ms), a, ret, &r->err);
+    const struct json *task = code == 0 ? json_get(*ret, "task") : NULL;
     if (task && task->type == JSON_OBJECT)
         replace(&r->task_json, task);
     return code;
@@ -43,28 +55,17 @@ static int call(struct reeve *r, const char *method, const struct buf *params)
 
 /* ---- claiming ---- */
 
-static int read_claim(struct reeve *r, const struct json *claimed)
+static int read_claim(struct reeve *r, const struct json *claimed, unsigned flags)
 {
     const struct json *task = json_get(claimed, "task");
     if (!task || task->type != JSON_OBJECT || json_get_int(task, "task", 0) < 1)
         return err_set(&r->err, ERR_INTERNAL, "task.claim answers without a task");
-    r->task = json_get_int(task, "task", 0);
-    r->epoch = json_get_int(claimed, "epoch", 0);
-    replace(&r->task_json, task);
-    replace(&r->content, json_get(task, "content"));
+    hand_keep_task(r, task);
+    hand_take(r, json_get_int(task, "task", 0), json_get_int(claimed, "epoch", 0), flags);
     return 0;
 }
 
-static void no_news(struct reeve *r)
-{
-    uint64_t count;
-    __atomic_store_n(&r->news, REEVE_OK, __ATOMIC_RELEASE);
-    while (read(r->news_fd, &count, sizeof count) < 0 && errno == EINTR)
-        ;
-}
-
-/* It was canceled, or handed to somebody else, or cannot be had for the moment. */
-static bool is_gone(int code)
+bool hand_is_gone(int code)
 {
     return code == -ERR_NOT_FOUND || code == -ERR_INVALID_TRANSITION ||
            code == -ERR_CONVERSATION_BLOCKED;
@@ -87,25 +88,16 @@ int reeve_claim(struct reeve *r, unsigned flags)
     if (flags & REEVE_UNATTENDED)
         json_bool(&w, "unattended", true);
     json_end(&w);
-    int code = line_call_until(&r->line, "task.claim", &params, REEVE_CALL_MS_MAX,
-                               reeve_deadline_us(r->patience_ms), &a, &claimed, &r->err);
-    r->was_refused = is_gone(code);
+    int code = hand_call(r, "task.claim", &params, &a, &claimed);
+    r->was_refused = hand_is_gone(code);
     if (r->was_refused)
         return REEVE_NONE;
-    if (code == 0)
-        code = read_claim(r, claimed);
-    if (code != 0)
-        return reeve_outcome(code);
-    r->has_task = true;
-    no_news(r);
-    if (!(flags & REEVE_UNATTENDED))
-        beat_start(r);
-    return REEVE_OK;
+    return reeve_outcome(code == 0 ? read_claim(r, claimed, flags) : code);
 }
 
 /* ---- working ---- */
 
-static int begin(struct reeve *r, struct json_out *w)
+int hand_begin(struct reeve *r, struct json_out *w)
 {
     if (!r->has_task) {
         err_set(&r->err, ERR_USAGE, "there is no task in hand");
@@ -117,9 +109,8 @@ static int begin(struct reeve *r, struct json_out *w)
     return 0;
 }
 
-/* A text that must be JSON becomes a member. */
-static int add_json(struct reeve *r, struct json_out *w, struct arena *a, const char *key,
-                    const char *text)
+int hand_add_json(struct reeve *r, struct json_out *w, struct arena *a, const char *key,
+                  const char *text)
 {
     const struct json *value;
     struct err wrong = ERR_INIT;
@@ -131,22 +122,40 @@ static int add_json(struct reeve *r, struct json_out *w, struct arena *a, const 
     return 0;
 }
 
-static int conclude(struct reeve *r, int code, bool is_end)
+int hand_outcome(struct reeve *r, int code, bool is_over)
 {
-    if (code == -ERR_STALE_EPOCH || (code == 0 && is_end))
-        forget_task(r);
+    if (code == -ERR_STALE_EPOCH || (code == 0 && is_over))
+        hand_forget(r);
     return reeve_outcome(code);
+}
+
+static int tell(struct reeve *r, const char *method, const struct buf *params)
+{
+    _cleanup_(arena_release) struct arena a = ARENA_INIT;
+    const struct json *result;
+    return hand_outcome(r, hand_call(r, method, params, &a, &result), false);
+}
+
+/* The end of the task: that the thread finds it gone meanwhile is no news. */
+static int hand_in(struct reeve *r, const char *method, const struct buf *params)
+{
+    _cleanup_(arena_release) struct arena a = ARENA_INIT;
+    const struct json *result;
+    __atomic_store_n(&r->is_ending, true, __ATOMIC_RELEASE);
+    int outcome = hand_outcome(r, hand_call(r, method, params, &a, &result), true);
+    __atomic_store_n(&r->is_ending, false, __ATOMIC_RELEASE);
+    return outcome;
 }
 
 int reeve_start(struct reeve *r)
 {
     _cleanup_buf_ struct buf params = BUF_INIT(REEVE_REQUEST_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    int code = begin(r, &w);
+    int code = hand_begin(r, &w);
     if (code < 0)
         return reeve_outcome(code);
     json_end(&w);
-    return conclude(r, call(r, "task.start", &params), false);
+    return tell(r, "task.start", &params);
 }
 
 int reeve_progress(struct reeve *r, const char *note, const char *progress)
@@ -154,15 +163,15 @@ int reeve_progress(struct reeve *r, const char *note, const char *progress)
     _cleanup_(arena_release) struct arena a = ARENA_INIT;
     _cleanup_buf_ struct buf params = BUF_INIT(REEVE_REQUEST_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    int code = begin(r, &w);
+    int code = hand_begin(r, &w);
     if (code == 0)
-        code = add_json(r, &w, &a, "progress", progress);
+        code = hand_add_json(r, &w, &a, "progress", progress);
     if (code < 0)
         return reeve_outcome(code);
     if (note)
         json_stringz(&w, "note", note);
     json_end(&w);
-    return conclude(r, call(r, "task.progress", &params), false);
+    return tell(r, "task.progress", &params);
 }
 
 int reeve_complete(struct reeve *r, const char *deliverable)
@@ -170,23 +179,23 @@ int reeve_complete(struct reeve *r, const char *deliverable)
     _cleanup_(arena_release) struct arena a = ARENA_INIT;
     _cleanup_buf_ struct buf params = BUF_INIT(REEVE_REQUEST_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    int code = begin(r, &w);
+    int code = hand_begin(r, &w);
     if (code == 0)
-        code = add_json(r, &w, &a, "deliverable", deliverable);
+        code = hand_add_json(r, &w, &a, "deliverable", deliverable);
     if (code < 0)
         return reeve_outcome(code);
     json_end(&w);
-    return conclude(r, call(r, "task.complete", &params), true);
+    return hand_in(r, "task.complete", &params);
 }
 
 int reeve_fail(struct reeve *r, const char *reason)
 {
     _cleanup_buf_ struct buf params = BUF_INIT(REEVE_REQUEST_BYTES_MAX);
     struct json_out w = JSON_OUT(&params);
-    int code = begin(r, &w);
+    int code = hand_begin(r, &w);
     if (code < 0)
         return reeve_outcome(code);
     json_stringz(&w, "reason", reason ? reason : "");
     json_end(&w);
-    return conclude(r, call(r, "task.fail", &params), true);
+    return hand_in(r, "task.fail", &params);
 }

@@ -432,10 +432,14 @@ static int store_agent(struct work *w, struct agent *a, const char *reason, cons
     if (r < 0)
         return r;
     bool changes = view != a->view;
+    bool has_come = a->process == PROCESS_RUNNING && a->edited_in == w->request && a->stored &&
+                    a->stored->process != PROCESS_RUNNING;
     a->view = view;
     if (changes)
         a->view_ms = w->now_ms;
     r = write_row(w, a, err);
+    if (r == 0 && has_come)
+        r = agent_look_at_work(w, a, err); /* a process that can be replaced */
     return r < 0 || !(changes || error) ? r : append_state(w, a, reason, error, err);
 }
 

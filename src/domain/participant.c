@@ -93,18 +93,31 @@ static int note_progress(struct work *w, struct task *t, const struct json *prog
     return task_note_progress(w, t, err);
 }
 
+/* The agent's task of this number, 0: its active one. *ret is NULL if it has no such task. */
+static int find_own(struct work *w, const struct agent *a, int64_t task, struct task **ret,
+                    struct err *err)
+{
+    struct task *t = NULL;
+    int64_t number = task ? task : a->active_task;
+    int r = number ? task_get(w, number, &t, err) : 0;
+    if (r < 0 && r != -ERR_NOT_FOUND)
+        return r;
+    bool is_its_own =
+        r == 0 && t && t->conversation == a->conversation && str_is(str_of(t->role), a->role);
+    *ret = is_its_own ? t : NULL;
+    return 0;
+}
+
 static int beat_task(struct work *w, const struct agent *a, const struct heartbeat *b,
                      bool *ret_is_renewed, struct json_out *out, struct err *err)
 {
-    struct task *t = NULL;
-    int64_t task = b->task ? b->task : a->active_task;
-    int r = task ? task_get(w, task, &t, err) : 0;
-    if (r < 0 && r != -ERR_NOT_FOUND)
+    struct task *t;
+    int r = find_own(w, a, b->task, &t, err);
+    if (r < 0)
         return r;
-    bool is_its_own = t && t->conversation == a->conversation && str_is(str_of(t->role), a->role);
-    if (!is_its_own || !is_in_hand(t) || t->epoch != b->epoch) {
+    if (!t || !is_in_hand(t) || t->epoch != b->epoch) {
         json_bool(out, "staleEpoch", true);
-        if (is_its_own)
+        if (t)
             json_int(out, "epoch", t->epoch);
         else
             json_int(out, "epoch", a->turn_epoch);
@@ -113,7 +126,8 @@ static int beat_task(struct work *w, const struct agent *a, const struct heartbe
     task_beat(w, t);
     *ret_is_renewed = true;
     json_time(out, "activeUntil", task_active_until_ms(w, t));
-    return note_progress(w, t, b->progress, err);
+    r = b->note.p ? task_store_note(w, t, b->note, err) : 0;
+    return r < 0 ? r : note_progress(w, t, b->progress, err);
 }
 
 static bool should_stop(const struct head *h, const struct agent *a)
@@ -200,8 +214,27 @@ int participant_expire(struct work *w, struct agent *a, struct err *err)
 
 /* ---- looking ---- */
 
+int participant_watch_work(struct work *w, const struct agent *a, int64_t task, int64_t epoch,
+                           enum wait_status *ret, struct err *err)
+{
+    struct head *h;
+    struct task *t;
+    int r = head_get(w, a->conversation, &h, err);
+    if (r == 0)
+        r = find_own(w, a, task, &t, err);
+    if (r < 0)
+        return r;
+    if (h->status == CONVERSATION_COMPLETED)
+        *ret = WAIT_ENDED;
+    else if (!t || !is_in_hand(t) || t->epoch != epoch)
+        *ret = WAIT_STALE;
+    else
+        *ret = should_stop(h, a) ? WAIT_STOP : WAIT_NONE;
+    return 0;
+}
+
 int participant_look(struct work *w, int64_t conversation, struct str role, struct str connection,
-                     enum wait_status *ret, struct task **ret_task, struct err *err)
+                     bool is_whole, enum wait_status *ret, struct task **ret_task, struct err *err)
 {
     struct head *h;
     struct agent *a;
@@ -233,7 +266,7 @@ int participant_look(struct work *w, int64_t conversation, struct str role, stru
         return r;
     struct tools_summary s;
     r = tools_summarize(w, *ret_task, &s, err);
-    if (r == 0 && tools_may_resume(&s))
+    if (r == 0 && (is_whole ? tools_are_settled(&s) : tools_may_resume(&s)))
         *ret = WAIT_RESUME;
     return r;
 }

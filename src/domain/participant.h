@@ -35,6 +35,7 @@ struct heartbeat {
     int64_t task;                /* 0: the agent's active one */
     int64_t epoch;               /* -1: none */
     const struct json *progress; /* NULL: none */
+    struct str note;             /* p == NULL: none */
 };
 /* The members of its answer, with what it has renewed; what is wrong with it is no error. */
 int participant_heartbeat(struct work *w, const struct heartbeat *b, struct json_out *out,
@@ -55,6 +56,7 @@ int participant_write(struct work *w, const struct agent *a, struct json_out *ou
     X(TASK, "task")                       \
     X(RESUME, "resume")                   \
     X(STOP, "stop")                       \
+    X(STALE, "stale")                     \
     X(BLOCKED, "blocked")                 \
     X(SUPERSEDED, "superseded")           \
     X(REJOIN_REQUIRED, "rejoin_required") \
@@ -68,6 +70,11 @@ enum wait_status {
 };
 
 const char *wait_status_name(enum wait_status status);
-/* *ret_task with WAIT_TASK and WAIT_RESUME: results of its tools are there, or none can come. */
+/* *ret_task with WAIT_TASK and WAIT_RESUME: results of its tools are there, or none can come. With
+ * `is_whole` WAIT_RESUME waits until no call is open and no result is lent to somebody else. */
 int participant_look(struct work *w, int64_t conversation, struct str role, struct str connection,
-                     enum wait_status *ret, struct task **ret_task, struct err *err);
+                     bool is_whole, enum wait_status *ret, struct task **ret_task, struct err *err);
+/* What there is for somebody who works to hear, whoever listens: WAIT_STALE if the task is not in
+ * hand under this epoch, WAIT_STOP, WAIT_ENDED, else WAIT_NONE. */
+int participant_watch_work(struct work *w, const struct agent *a, int64_t task, int64_t epoch,
+                           enum wait_status *ret, struct err *err);

@@ -176,13 +176,21 @@ int64_t rule_repeat_ms(int64_t limit_ms, int64_t count)
     return MIN(wait_ms, most_ms);
 }
 
-/* Nobody waits for it, and nobody asked for that: a person's stop is not undone. Somebody who
- * cannot be started is told of once since then. */
+/* May a rule that starts its agent act? A person's stop is not undone. Where nothing can be
+ * started, for an unmanaged agent or beside a listener that is no process of ours, that is told
+ * once since then. */
+static bool may_be_started(const struct work *w, const struct task *t, const struct agent *a,
+                           int64_t since_ms)
+{
+    bool can_start = a->kind[0] && (a->process == PROCESS_RUNNING || !agent_is_attended(w, a));
+    bool is_told = !can_start && t->restarted_ms && t->restarted_ms >= since_ms;
+    return a->desired != DESIRED_STOPPED && !is_told;
+}
+
 static bool is_unattended(const struct work *w, const struct task *t, const struct agent *a,
                           int64_t since_ms)
 {
-    bool is_told = !a->kind[0] && t->restarted_ms && t->restarted_ms >= since_ms;
-    return a->desired != DESIRED_STOPPED && !is_told && !agent_is_attended(w, a);
+    return may_be_started(w, t, a, since_ms) && !agent_is_attended(w, a);
 }
 
 /* What is due while it waits to be taken up. */
@@ -217,7 +225,8 @@ static int64_t due_in_hand(const struct work *w, enum rule_id rule, int64_t limi
 }
 
 /* What is due while it waits for tools. A deadline that has passed is no deadline ahead, whether
- * tool.timeout could act on it or not. */
+ * tool.timeout could act on it or not. To listen is not to resume: task.unresumed goes by the
+ * results alone. It waits while they are lent to somebody, and for a process that is new. */
 static int due_suspended(struct work *w, enum rule_id rule, int64_t limit, const struct task *t,
                          const struct agent *a, int64_t *ret, struct err *err)
 {
@@ -227,11 +236,14 @@ static int due_suspended(struct work *w, enum rule_id rule, int64_t limit, const
     int r = tools_summarize(w, t, &s, err);
     if (r < 0)
         return r;
-    int64_t settled_ms = MAX(t->suspended_ms, s.settled_ms);
+    int64_t settled_ms = MAX(t->suspended_ms, s.settled_ms),
+            started_ms = MAX(t->restarted_ms, a->process_ms);
     if (rule == RULE_SUSPENDED_REAP)
         *ret = MAX(gaps_due_ms(&w->gaps, settled_ms, limit), s.last_deadline_ms + 1);
-    else if (s.waiting == 0 && is_unattended(w, t, a, settled_ms))
-        *ret = gaps_due_ms(&w->gaps, MAX(settled_ms, t->restarted_ms), limit);
+    else if (planted(LISTENING_IS_RESUMING) && agent_is_attended(w, a))
+        *ret = NEVER_MS;
+    else if (tools_are_settled(&s) && may_be_started(w, t, a, settled_ms))
+        *ret = gaps_due_ms(&w->gaps, MAX(settled_ms, started_ms), limit);
     return 0;
 }
 

@@ -99,6 +99,12 @@ static bool has_worker(const struct task *t)
     return t->status == TASK_ACKNOWLEDGED || t->status == TASK_IN_PROGRESS;
 }
 
+int64_t task_lease_ms(const struct work *w, bool is_unattended)
+{
+    return 1000 * (is_unattended ? option_get(w->options, liveness, unattended_work_seconds)
+                                 : option_get(w->options, liveness, active_ttl_seconds));
+}
+
 bool task_is_worked_on(const struct work *w, const struct task *t)
 {
     return has_worker(t) && task_active_until_ms(w, t) >= w->now_ms;
@@ -272,6 +278,8 @@ static void enter(struct work *w, struct task *t, const struct task_move *m)
             snprintf(t->claimed_by, sizeof t->claimed_by, "%.*s", STR_ARG(m->connection));
         if (m->trigger == TRIGGER_RESUME && m->spawn.n)
             snprintf(t->claimed_spawn, sizeof t->claimed_spawn, "%.*s", STR_ARG(m->spawn));
+        if (m->trigger == TRIGGER_RESUME && m->lease_ms)
+            t->lease_ms = m->lease_ms;
         t->progress_ms = w->now_ms;
         t->suspended_ms = 0;
         task_beat(w, t);
@@ -544,8 +552,7 @@ int task_claim(struct work *w, struct agent *a, struct str connection, struct st
     struct task_move m = TASK_MOVE(TRIGGER_CLAIM);
     m.connection = connection;
     m.spawn = spawn;
-    m.lease_ms = 1000 * (is_unattended ? option_get(w->options, liveness, unattended_work_seconds)
-                                       : option_get(w->options, liveness, active_ttl_seconds));
+    m.lease_ms = task_lease_ms(w, is_unattended);
     return task_move(w, t, &m, err);
 }
 

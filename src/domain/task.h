@@ -158,7 +158,7 @@ int task_create(struct work *w, struct agent *a, struct str content, struct str 
 struct task_move {
     enum task_trigger trigger;
     struct str connection, spawn;     /* CLAIM, RESUME: its holder from now on */
-    int64_t lease_ms;                 /* CLAIM */
+    int64_t lease_ms;                 /* CLAIM; RESUME, 0: as it was */
     enum stop_reason stop_reason;     /* an end */
     struct str error;                 /* an end; p == NULL: none */
     struct str deliverable;           /* COMPLETE: JSON; p == NULL: none */
@@ -206,6 +206,8 @@ int task_check_epoch(struct work *w, struct task *t, int64_t epoch, struct err *
 void task_beat(struct work *w, struct task *t);
 /* Its machine says that the process which claimed it lives: good for machine.ttl_seconds. */
 void task_beat_by_machine(struct work *w, struct task *t);
+/* How long a worker lease is: of somebody who beats, or of nobody who does. */
+int64_t task_lease_ms(const struct work *w, bool is_unattended);
 /* The worker lease: its last millisecond, 0 if there is none; whether it lasts. */
 int64_t task_active_until_ms(const struct work *w, const struct task *t);
 bool task_is_worked_on(const struct work *w, const struct task *t);

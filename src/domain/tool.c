@@ -175,6 +175,11 @@ bool tools_may_resume(const struct tools_summary *s)
     return s->to_take > 0 || (s->waiting == 0 && s->received == 0);
 }
 
+bool tools_are_settled(const struct tools_summary *s)
+{
+    return s->waiting == 0 && s->to_take == s->received;
+}
+
 /* ---- writing ---- */
 
 /* When its clock runs out, if it is allowed to. */
@@ -553,7 +558,8 @@ static int apply(struct work *w, const struct task *t, struct str id, struct err
 
 /* Whoever applied the last one goes on, and is the holder from now on: the process, if it is one of
  * ours, and the connection that listens for it, which was told to resume. */
-static int go_on(struct work *w, struct task *t, struct str spawn, struct err *err)
+static int go_on(struct work *w, struct task *t, struct str spawn, int64_t lease_ms,
+                 struct err *err)
 {
     struct agent *a;
     struct task_move m = TASK_MOVE(TRIGGER_RESUME);
@@ -561,13 +567,14 @@ static int go_on(struct work *w, struct task *t, struct str spawn, struct err *e
     if (r < 0)
         return r;
     m.spawn = spawn;
+    m.lease_ms = lease_ms;
     if (agent_is_attended(w, a) && str_is(spawn, a->listener_spawn))
         m.connection = arena_str(&w->arena, str_of(a->connection));
     return task_move(w, t, &m, err);
 }
 
 int tools_apply(struct work *w, struct task *t, int64_t epoch, const struct str *ids, size_t count,
-                struct str spawn, struct err *err)
+                struct str spawn, int64_t lease_ms, struct err *err)
 {
     struct tools_summary s;
     int r = check_suspended(w, t, epoch, err);
@@ -575,7 +582,10 @@ int tools_apply(struct work *w, struct task *t, int64_t epoch, const struct str 
         r = apply(w, t, ids[i], err);
     if (r == 0)
         r = tools_summarize(w, t, &s, err);
-    return r < 0 || s.waiting || s.received ? r : go_on(w, t, spawn, err);
+    if (r < 0)
+        return r;
+    bool is_open = s.waiting || s.received; /* then the others may be left lying from now on */
+    return is_open ? task_watch(w, t, err) : go_on(w, t, spawn, lease_ms, err);
 }
 
 /* ---- rules ---- */
@@ -675,6 +685,8 @@ int tool_requeue(struct work *w, struct tool *tool, struct err *err)
     tool->ledger = LEDGER_PENDING;
     r = store_tool(w, tool, err);
     work_touch(w, agent_key_of(t->conversation, str_of(t->role)));
+    if (r == 0)
+        r = task_watch(w, t, err); /* nobody has the results now: task.unresumed may be due */
     return r < 0 ? r : append_watch(w, t, tool, RULE_LEDGER_REQUEUE, leased_ms, limit_ms, err);
 }
 

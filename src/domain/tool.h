@@ -124,6 +124,8 @@ int tools_summarize(struct work *w, const struct task *t, struct tools_summary *
                     struct err *err);
 /* Is there something for whoever resumes: results to take, or nothing left to wait for? */
 bool tools_may_resume(const struct tools_summary *s);
+/* Is there all that whoever resumes can get? No call is open, and no result is lent. */
+bool tools_are_settled(const struct tools_summary *s);
 
 /* ---- what agents and tools ask for ---- */
 
@@ -159,10 +161,11 @@ int tool_report(struct work *w, struct task *t, int64_t epoch, struct str id,
  * that brings the answer to bytes_max, the next call goes on. */
 int tools_resume(struct work *w, struct task *t, int64_t epoch, size_t bytes_max,
                  struct json_out *out, struct err *err);
-/* task.applied; `spawn` is the process that goes on, if it is one of ours. ERR_NOT_FOUND,
- * ERR_PRECONDITION_FAILED if one has no result yet. */
+/* task.applied; `spawn` is the process that goes on, if it is one of ours; `lease_ms` its worker
+ * lease from then on, 0: as it was. ERR_NOT_FOUND, ERR_PRECONDITION_FAILED if one has no result
+ * yet. */
 int tools_apply(struct work *w, struct task *t, int64_t epoch, const struct str *ids, size_t count,
-                struct str spawn, struct err *err);
+                struct str spawn, int64_t lease_ms, struct err *err);
 
 /* ---- for the ladder ---- */
 

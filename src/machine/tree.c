@@ -52,7 +52,14 @@ enum {
 };
 
 /* As proc(5) counts what stands in /proc/PID/stat. */
-enum stat_number { STAT_STATE = 3, STAT_MEMORY = 23, STAT_ENV_START = 50, STAT_ENV_END = 51 };
+enum stat_number {
+    STAT_STATE = 3,
+    STAT_USER = 14, /* then: system, and both again of the children it has reaped */
+    STAT_REAPED_SYSTEM = 17,
+    STAT_MEMORY = 23,
+    STAT_ENV_START = 50,
+    STAT_ENV_END = 51
+};
 
 /* ---- who is it ---- */
 
@@ -151,6 +158,62 @@ bool tree_is_ours(pid_t pid)
 
 /* ---- descendants ---- */
 
+typedef void child_fn(pid_t child, void *ctx);
+
+/* A child belongs to the thread that made it. */
+static void each_child_of_thread(pid_t pid, const char *thread, child_fn *fn, void *ctx)
+{
+    char path[PATH_BYTES];
+    _cleanup_buf_ struct buf text = BUF_INIT(CHILDREN_BYTES_MAX);
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, thread);
+    if (file_read(path, &text) < 0 || !text.len)
+        return;
+    for (char *p = text.data, *end;; p = end) {
+        pid_t child = (pid_t)strtol(p, &end, 10);
+        if (end == p)
+            return;
+        fn(child, ctx);
+    }
+}
+
+static void each_child(pid_t pid, child_fn *fn, void *ctx)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    for (struct dirent *e; threads && (e = readdir(threads));)
+        if (isdigit((unsigned char)e->d_name[0]))
+            each_child_of_thread(pid, e->d_name, fn, ctx);
+    if (threads)
+        closedir(threads);
+}
+
+struct cpu {
+    uint64_t ticks;
+    unsigned depth;
+};
+
+static void add_cpu(pid_t pid, void *ctx)
+{
+    struct cpu *cpu = ctx;
+    char text[STAT_BYTES];
+    const char *rest = read_stat(pid, text);
+    for (int i = STAT_USER; i <= STAT_REAPED_SYSTEM; i++)
+        cpu->ticks += stat_field(rest, (enum stat_number)i);
+    if (cpu->depth < DEPTH_MAX) {
+        cpu->depth++;
+        each_child(pid, add_cpu, cpu);
+        cpu->depth--;
+    }
+}
+
+int64_t tree_cpu_ms(pid_t pid)
+{
+    struct cpu cpu = {0};
+    add_cpu(pid, &cpu);
+    return (int64_t)(cpu.ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 static bool kill_children_of(pid_t pid, int fd, unsigned depth);
 
 /* After this, what the pidfd was opened for is known to have had its pid all the time. */
@@ -178,35 +241,24 @@ static bool kill_child(pid_t pid, pid_t parent, int parent_fd, unsigned depth)
     return is_child;
 }
 
-/* A child belongs to the thread that made it. */
-static bool kill_children_of_thread(pid_t pid, int fd, const char *thread, unsigned depth)
+struct killing {
+    pid_t parent;
+    int parent_fd;
+    unsigned depth;
+    bool is_any;
+};
+
+static void kill_one(pid_t child, void *ctx)
 {
-    char path[PATH_BYTES];
-    _cleanup_buf_ struct buf text = BUF_INIT(CHILDREN_BYTES_MAX);
-    bool is_any = false;
-    snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, thread);
-    if (file_read(path, &text) < 0 || !text.len)
-        return false;
-    for (char *p = text.data, *end;; p = end) {
-        pid_t child = (pid_t)strtol(p, &end, 10);
-        if (end == p)
-            return is_any;
-        is_any |= kill_child(child, pid, fd, depth);
-    }
+    struct killing *k = ctx;
+    k->is_any |= kill_child(child, k->parent, k->parent_fd, k->depth);
 }
 
 static bool kill_children_of(pid_t pid, int fd, unsigned depth)
 {
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *threads = opendir(path);
-    bool is_any = false;
-    for (struct dirent *e; threads && (e = readdir(threads));)
-        if (isdigit((unsigned char)e->d_name[0]))
-            is_any |= kill_children_of_thread(pid, fd, e->d_name, depth);
-    if (threads)
-        closedir(threads);
-    return is_any;
+    struct killing k = {.parent = pid, .parent_fd = fd, .depth = depth};
+    each_child(pid, kill_one, &k);
+    return k.is_any;
 }
 
 bool tree_kill_descendants(void)

@@ -32,6 +32,10 @@ int tree_open(const struct process_id *p);
 /* Is it this process, or does it descend from it? */
 bool tree_is_ours(pid_t pid);
 
+/* The processor time that this process and all that descend from it have used, in ms; what they
+ * have reaped is counted. */
+int64_t tree_cpu_ms(pid_t pid);
+
 /* SIGKILL to every descendant of this process, found from its children down. True if there was
  * any. Call, reap, and call again until there is no child left: what was forked meanwhile has come
  * to us, because we are its subreaper. */

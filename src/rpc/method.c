@@ -99,9 +99,10 @@ const struct method method_table[] = {
      "if it may be."},
     {"task.wait", METHOD_CONTROL, MAY_OPERATOR | MAY_AGENT,
      params_task_wait, method_task_wait,
-     "`{status:\"task\"|\"resume\"|\"none\"|\"stop\"|\"blocked\"|\"superseded\"|\"rejoin_required\"|\"ended\", task?}`",
+     "`{status:\"task\"|\"resume\"|\"none\"|\"stop\"|\"stale\"|\"blocked\"|\"superseded\"|\"rejoin_required\"|\"ended\", task?}`",
      "Waits for work; a long poll that is also a heartbeat. It does not claim. `resume`: results of the "
-     "tools that its suspended task waits for are there to be taken, by `task.resume`."},
+     "tools that its suspended task waits for are there to be taken, by `task.resume`. With `epoch` it is "
+     "the wait of a worker, and no heartbeat: `stale` as soon as the task is taken away."},
     {"task.claim", METHOD_WRITE, MAY_OPERATOR | MAY_AGENT,
      params_task_claim, method_task_claim, "`{task: Task, epoch}`",
      "Takes the agent's active task; starts the worker lease. Again by the same connection: the same "

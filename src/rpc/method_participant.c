@@ -27,6 +27,10 @@ const struct param params_participant_heartbeat[] = {
     {.name = "progress",
      .type = PARAM_ANY,
      .doc = "anything; a value that differs from the last one counts as progress"},
+    {.name = "note",
+     .type = PARAM_STRING,
+     .max = 4000,
+     .doc = "for people, with `epoch`; kept with the task, and no progress by itself"},
     PARAMS_END,
 };
 
@@ -68,6 +72,7 @@ int method_participant_heartbeat(struct method_context *c, struct json_out *out,
         .task = params_int(c->params, "task", 0),
         .epoch = params_int(c->params, "epoch", -1),
         .progress = params_get(c->params, "progress"),
+        .note = params_str(c->params, "note"),
     };
     return participant_heartbeat(c->work, &beat, out, err);
 }

@@ -36,6 +36,17 @@ const struct param params_task_wait[] = {
      .max = WAIT_MS_MAX,
      .fallback = "25000",
      .doc = "answer `none` after this time"},
+    {.name = "settled",
+     .type = PARAM_BOOL,
+     .doc = "true: `resume` only once no call is open and all results can be taken together"},
+    {.name = "task",
+     .type = PARAM_INT,
+     .max = ID_MAX,
+     .doc = "with `epoch`: the one it works on; absent: the active one"},
+    {.name = "epoch",
+     .type = PARAM_INT,
+     .max = ID_MAX,
+     .doc = "of the work in hand: waits for bad news only, `stale`, `stop` or `ended`"},
     PARAMS_END,
 };
 
@@ -208,20 +219,34 @@ bool method_may_wait(struct method_context *c, int64_t timeout_ms, int64_t key)
     return true;
 }
 
+/* Of a listener, or, if it names an epoch, of a worker, who need not be the listener. */
+static int look(struct method_context *c, const struct agent *a, enum wait_status *ret,
+                struct task **ret_task, struct err *err)
+{
+    int64_t epoch = params_int(c->params, "epoch", -1);
+    *ret_task = NULL;
+    if (epoch >= 0)
+        return participant_watch_work(c->work, a, params_int(c->params, "task", 0), epoch, ret,
+                                      err);
+    return participant_look(c->work, a->conversation, str_of(a->role),
+                            params_str(c->params, "connectionId"),
+                            params_bool(c->params, "settled", false), ret, ret_task, err);
+}
+
 int method_task_wait(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct agent *a;
     struct task *t;
     enum wait_status status;
     int64_t timeout_ms = params_int(c->params, "timeoutMs", 25000);
+    bool is_worker = params_get(c->params, "epoch");
     int r = find_agent(c, &a, err);
     if (r == 0)
-        r = participant_look(c->work, a->conversation, str_of(a->role),
-                             params_str(c->params, "connectionId"), &status, &t, err);
+        r = look(c, a, &status, &t, err);
     if (r < 0)
         return r;
     bool has_work = status == WAIT_TASK || status == WAIT_RESUME;
-    if ((status == WAIT_NONE || has_work) && !c->call->wait_until_us)
+    if ((status == WAIT_NONE || has_work) && !is_worker && !c->call->wait_until_us)
         agent_beat(c->work, a); /* to ask is a sign of life; to be asked again is none */
     if (status == WAIT_NONE && method_may_wait(c, timeout_ms, agent_key(a)))
         return METHOD_PARKED;

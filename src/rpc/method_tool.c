@@ -206,6 +206,10 @@ const struct param params_task_applied[] = {
      .max = TOOLS_PER_SUSPENSION_MAX,
      .item = &id_item,
      .doc = "whose results are part of the work now"},
+    {.name = "unattended",
+     .type = PARAM_BOOL,
+     .doc = "as for `task.claim`: true if nobody will beat from now on, false if somebody will; "
+            "absent: as it was before the suspend"},
     KEY_ROW,
     PARAMS_END,
 };
@@ -225,12 +229,15 @@ int method_task_applied(struct method_context *c, struct json_out *out, struct e
     const struct json *list = json_get(c->params, "toolCallIds");
     struct str *ids = arena_alloc(c->arena, (size_t)(list->count + 1) * sizeof *ids);
     size_t count = 0;
+    int64_t lease_ms = params_get(c->params, "unattended")
+                           ? task_lease_ms(c->work, params_bool(c->params, "unattended", false))
+                           : 0;
     JSON_FOREACH (item, list)
         ids[count++] = item->string;
     int r = method_find_task(c, &t, err);
     if (r == 0)
         r = tools_apply(c->work, t, params_int(c->params, "epoch", 0), ids, count,
-                        str_of(c->grant->spawn_id), err);
+                        str_of(c->grant->spawn_id), lease_ms, err);
     if (r == 0)
         r = task_write(c->work, t, out, "task", err);
     if (r == 0)

@@ -27,7 +27,7 @@ static const char *const deeds[RULE_COUNT] = {
     [RULE_TASK_ACKNOWLEDGED] = "{task} is taken back {in} unless its worker beats",
     [RULE_TASK_ORPHANED] = "{task} is taken back {in} unless its worker beats",
     [RULE_TASK_UNATTENDED] = "{agent} is started {in} unless somebody listens",
-    [RULE_TASK_UNRESUMED] = "{agent} is started {in} unless somebody listens",
+    [RULE_TASK_UNRESUMED] = "{agent} is started anew {in} unless somebody resumes",
     [RULE_DISPATCH_REAP] = "{task} fails {in}",
     [RULE_RUNNING_REAP] = "{task} is ended {in} unless it reports progress",
     [RULE_SUSPENDED_REAP] = "{task} is ended {in}",
@@ -128,7 +128,7 @@ static int note_start(const struct situation *s, bool replaces, struct clock_ahe
     bool has_way = obstacle == OBSTACLE_NONE ||
                    (obstacle == OBSTACLE_MACHINE && may_go_elsewhere(s, clock->due_ms));
     clock->moves = r == 0 && s->is_wanted && has_way;
-    if (s->agent->process == PROCESS_RUNNING)
+    if (s->agent->process == PROCESS_RUNNING && clock->rule == RULE_TASK_UNATTENDED)
         clock->deed = "{process} is replaced {in} unless it listens";
     return r;
 }

@@ -135,10 +135,12 @@ static struct str tell_work(struct work *w, struct str kind, const struct json *
                             task, STR_ARG(agent));
     }
     if (str_is(kind, "watch.task.unresumed")) {
-        *reason = STR("nobody_listens");
-        return arena_printf(&w->arena,
-                            "task %lld could go on and nobody listens for %.*s: it is started",
-                            task, STR_ARG(agent));
+        *reason = STR("nobody_resumes");
+        return arena_printf(
+            &w->arena, "task %lld has its results and nobody resumes it%s: %.*s %s", task,
+            json_get_bool(data, "listens") ? ", though somebody listens" : "", STR_ARG(agent),
+            str_is(json_get_text(data, "reason"), "unmanaged") ? "is unmanaged, nothing is started"
+                                                               : "is started anew");
     }
     if (str_starts(kind, STR("watch.inbox.")) || str_is(kind, "watch.dispatch.retry"))
         return tell_inbox(w, kind, data, reason);

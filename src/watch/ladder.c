@@ -228,10 +228,10 @@ static int attend(struct work *w, const struct subject *s, enum rule_id rule, st
     int r = agent_get(w, t->conversation, str_of(t->role), &a, err);
     if (r < 0)
         return r;
-    struct str data =
-        arena_printf(&w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",%.*s%s}", (long long)t->task,
-                     (long long)t->conversation, t->role, STR_ARG(evidence(w, t, rule)),
-                     a->kind[0] ? "" : ",\"reason\":\"unmanaged\"");
+    struct str data = arena_printf(
+        &w->arena, "{\"task\":%lld,\"agent\":\"%lld:%s\",%.*s,\"listens\":%s%s}",
+        (long long)t->task, (long long)t->conversation, t->role, STR_ARG(evidence(w, t, rule)),
+        agent_is_attended(w, a) ? "true" : "false", a->kind[0] ? "" : ",\"reason\":\"unmanaged\"");
     struct str kind = arena_printf(&w->arena, "watch.%s", rule_name(rule));
     r = append_system(w, t->conversation, "system-watchdog", kind.p, data, NULL, &e, err);
     if (r == 0)
@@ -451,9 +451,9 @@ const struct rule ladder_rules[RULE_COUNT] = {
     [RULE_TASK_UNRESUMED] = {
         .rung = RUNG_RESTART, .seed = "002", .next = SQL_LOOK_NEXT_TASK,
         .key = "liveness.pending_timeout_seconds", .unit_ms = 1000,
-        .not_replayed = "the beats of listeners are kept in memory only",
-        .due = "suspended, all its calls are settled, and nobody has listened for the limit",
-        .does = "one start of its agent, unless a person stopped it",
+        .not_replayed = "whether somebody resumed in time depends on processes that ran",
+        .due = "suspended, all its calls are settled, and for the limit nobody has resumed it, whether somebody listens or not",
+        .does = "one start of its agent in place of the process it has, unless a person stopped it; where nothing can be started it is told once",
         .event = "`watch.task.unresumed`",
         .act = attend},
     [RULE_DISPATCH_REAP] = {

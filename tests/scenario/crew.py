@@ -69,9 +69,9 @@ def give(s, c, role="a", content="work", **more):
     return s.call("task.create", conversation=c, role=role, content=content, **more)["task"]
 
 
-def poll(s, c, role="a", connection="c1", timeout_ms=0):
+def poll(s, c, role="a", connection="c1", timeout_ms=0, **more):
     return s.call("task.wait", conversation=c, role=role, connectionId=connection,
-                  timeoutMs=timeout_ms)
+                  timeoutMs=timeout_ms, **more)
 
 
 def claim(s, c, role="a", connection="c1", **more):
@@ -153,11 +153,11 @@ class Poll:
 
     ids = iter(range(1, 1 << 30))
 
-    def __init__(self, s, c, role="a", connection="c1", timeout_ms=60_000, token=None):
+    def __init__(self, s, c, role="a", connection="c1", timeout_ms=60_000, token=None, **more):
         self.socket = Socket(s.port, token or s.token)
         self.id = next(self.ids)
         self.send("task.wait", self.id, conversation=c, role=role, connectionId=connection,
-                  timeoutMs=timeout_ms)
+                  timeoutMs=timeout_ms, **more)
         # An answer to what was sent after it on the same connection: it is registered.
         self.early = None
         self.round_trip()

@@ -145,7 +145,7 @@ def test_a_task_that_waits_for_tools(s):
     eq(ok(s, "task", "report", "1", "c4", "--result", '{"a":1}', "--epoch", "2"), "accepted (early)\n")
     ok(s, "task", "suspend", "1", "--epoch", "2", "--tools", '[{"toolCallId":"c4","name":"n"}]')
     eq(answer(s, "task", "resume", "1", "--epoch", "2")["results"][0]["result"], {"a": 1})
-    eq(ok(s, "task", "applied", "1", "c4", "--epoch", "2"),
+    eq(ok(s, "task", "applied", "1", "c4", "--epoch", "2", "--unattended"),
        f"task 1 {c}:a in_progress epoch=3 attempts=0\n")
     fails(s, 1, "card", "show", "99", word="99")
     eq(answer(s, "card", "show", "1")["card"]["type"], "tool.call")

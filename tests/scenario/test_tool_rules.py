@@ -216,20 +216,147 @@ def test_task_unresumed_starts_the_agent_once_when_nobody_takes_the_results(s):
 
 
 @manual()
-def test_task_unresumed_not_while_calls_are_open_or_somebody_listens(s):
+def test_task_unresumed_not_while_calls_are_open(s):
     c = talk(s, kind="worker")
     t = suspended(s, c, "x", LONG)
     report(s, t, "x")
     leave(s, c)
     advance(s, 2 * UNATTENDED_MS)
     eq(said(s, c, "watch.task.unresumed"), [], "a call is open")
-    d = talk(s, kind="worker")
-    suspended(s, d, "x")
-    for _ in range(2 * UNATTENDED_MS // 50_000):
-        advance(s, 50_000)
-        beat(s, d)
-    eq(said(s, d, "watch.task.unresumed"), [], "somebody listens, and takes its time")
-    eq(starts(s, d), [], "starts")
+
+
+def listening(s, m, agent, c, until_ms):
+    """Until then somebody listens and is told again and again to resume, which he does not."""
+    while now(s) < until_ms:
+        advance(s, min(30_000, until_ms - now(s)))
+        m.poll()
+        eq(poll(agent, c, connection="p1")["status"], "resume", "what the listener is told")
+
+
+@manual()
+def test_task_unresumed_replaces_a_listener_that_does_not_resume(s):
+    """It listens and does not know `resume`: that was two hours of silence."""
+    m = Machine(s)
+    c = talk(s, kind="worker")
+    give(s, c)
+    t, agent = work(s, m, c, m.boot())
+    suspend(agent, t, "x")
+    report(s, t, "x")
+    listening(s, m, agent, c, now(s) + UNATTENDED_MS)
+    eq(open_starts(s, c), [], "a millisecond early")
+    advance(s, 1)
+    (one,) = open_starts(s, c)
+    eq((one["type"], one["reason"]), ("restart-agent", "task.unresumed"), "replaced")
+    (e,) = said(s, c, "watch.task.unresumed")
+    eq((e["listens"], e["limit"]), (True, UNATTENDED_MS), "what the log tells")
+    why = str(s.call("agent.why", conversation=c, role="a"))
+    check("though somebody listens" in why, why)
+    second = m.boot()
+    join(m.agent(second), c, connection="p2")
+    eq(taken(m.agent(second), t), [("x", "success")], "the new one goes on")
+
+
+@manual()
+def test_task_unresumed_is_told_once_of_a_listener_that_nobody_can_replace(s):
+    """An unmanaged agent; and a managed one whose listener is no process of a machine."""
+    for kind in (None, "worker"):
+        c = talk(s, kind=kind)
+        t = suspended(s, c, "x")
+        report(s, t, "x")
+        settled = now(s)
+        while now(s) < settled + 3 * UNATTENDED_MS:
+            advance(s, 50_000)
+            beat(s, c)
+        (e,) = said(s, c, "watch.task.unresumed")
+        eq((e["at"], e["listens"]), (settled + UNATTENDED_MS + 1, True), f"kind {kind}")
+        eq((starts(s, c), status(s, t)), ([], "suspended"), "nothing is moved")
+
+
+@manual()
+def test_task_unresumed_replaces_a_process_that_came_after_it_was_told(s):
+    """Nobody could be replaced; then a process came up, beside a listener that is another's."""
+    c = talk(s, kind="worker")
+    t = suspended(s, c, "x")
+    report(s, t, "x")
+
+    def pass_ms(total):
+        end = now(s) + total
+        while now(s) < end:
+            advance(s, min(30_000, end - now(s)))
+            beat(s, c)
+            if m:
+                m.poll()
+
+    m = None
+    pass_ms(UNATTENDED_MS + 1)
+    eq(len(said(s, c, "watch.task.unresumed")), 1, "told")
+    m = Machine(s)
+    s.call("agent.start", conversation=c, role="a")
+    m.boot()
+    pass_ms(UNATTENDED_MS)
+    eq(open_starts(s, c), [], "a millisecond early")
+    advance(s, 1)
+    eq([x["reason"] for x in open_starts(s, c)], ["task.unresumed"], "replaced")
+
+
+@manual()
+def test_task_unresumed_waits_while_the_results_are_lent(s):
+    """Who has just taken them is not replaced; who took them and died does not put it off."""
+    c = talk(s, kind="worker")
+    t = suspended(s, c, "x")
+    report(s, t, "x")
+    settled = now(s)
+    advance(s, UNATTENDED_MS)
+    taken(s, t)
+    advance(s, LEASE_MS)
+    eq(said(s, c, "watch.task.unresumed"), [], "somebody is at it")
+    advance(s, 1)
+    (e,) = said(s, c, "watch.task.unresumed")
+    eq(e["at"], settled + UNATTENDED_MS + LEASE_MS + 1, "with the end of the lease")
+
+
+@manual()
+def test_task_unresumed_counts_for_results_that_are_left_lying(s):
+    """One was taken and applied; the other came meanwhile, and nobody takes it."""
+    c = talk(s, kind="worker")
+    t = suspended(s, c, "x", "y")
+    report(s, t, "x")
+    taken(s, t)
+    report(s, t, "y")
+    settled = now(s)
+    advance(s, 1)
+    applied(s, t, "x")
+    while now(s) < settled + UNATTENDED_MS:
+        advance(s, min(50_000, settled + UNATTENDED_MS - now(s)))
+        beat(s, c)
+    eq(said(s, c, "watch.task.unresumed"), [], "a millisecond early")
+    advance(s, 1)
+    eq(len(said(s, c, "watch.task.unresumed")), 1, "when it is due")
+
+
+@manual()
+def test_task_unresumed_gives_a_new_process_the_whole_limit(s):
+    m = Machine(s)
+    c = talk(s, kind="worker")
+    give(s, c)
+    spawn = m.boot()
+    t, agent = work(s, m, c, spawn)
+    suspend(agent, t, "x")
+    report(s, t, "x")
+    settled = now(s)
+    while now(s) < settled + UNATTENDED_MS - 1000:
+        advance(s, min(30_000, settled + UNATTENDED_MS - 1000 - now(s)))
+        m.poll()
+        beat(agent, c, connection="p1")
+    m.exited(spawn)
+    second = m.boot()
+    began = now(s)
+    while now(s) < began + UNATTENDED_MS:
+        advance(s, min(30_000, began + UNATTENDED_MS - now(s)))
+        m.poll()
+    eq(open_starts(s, c), [], f"{second} has had less than the limit")
+    advance(s, 1)
+    eq(len(said(s, c, "watch.task.unresumed")), 1, "and no more")
 
 
 @manual("liveness.pending_timeout_seconds=0")

@@ -477,8 +477,17 @@ static int choose_working(const struct sim *s, const struct worker *w, uint64_t 
     return s->is_settling && verb == V_suspend ? V_complete : verb;
 }
 
+/* A program that does not know `resume`: it listens, beats, and is told in vain. */
+static bool is_deaf(const struct sim *s, const struct worker *w)
+{
+    uint64_t who = (uint64_t)(w - s->fleet.workers) ^ s->swarm.seed << 16;
+    return !s->is_settling && sim_between(&who, 0, 999) < s->swarm.deaf_workers;
+}
+
 static int choose_suspended(const struct sim *s, const struct worker *w, uint64_t *random)
 {
+    if (w->has_joined && is_deaf(s, w))
+        return is_polling(s, w) ? V_beat : V_wait;
     if (w->taken_calls)
         return V_apply;
     if (!w->has_joined)
@@ -556,7 +565,7 @@ static void hear_wait(struct sim *s, struct worker *w, const struct json *result
     const struct json *task = json_get(result, "task");
     if (str_is(status, "task"))
         w->is_offered = true;
-    if (str_is(status, "resume") && w->state != WORKER_WORKING) {
+    if (str_is(status, "resume") && w->state != WORKER_WORKING && !is_deaf(s, w)) {
         w->state = WORKER_SUSPENDED;
         w->task = params_int(task, "task", 0);
         w->epoch = params_int(task, "epoch", -1);

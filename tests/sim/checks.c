@@ -357,6 +357,7 @@ void checker_at_rest(struct sim *s)
     look_at_conversations(s);
     look_at_hosts(s);
     inbox_at_rest(s);
+    tools_at_rest(s);
     if (c->rests++ % LOOK_AT_ALL_EVERY == 0) {
         p18_nothing_is_stranded(s);
         checker_look_at_all(s);

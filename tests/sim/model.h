@@ -32,6 +32,15 @@
       " FROM tasks t JOIN agents a ON a.conversation = t.conversation AND a.role = t.role"         \
       " JOIN conversations c ON c.conversation = t.conversation"                                   \
       " WHERE t.completed_at IS NULL AND c.status = 'active'")                                     \
+    X(SETTLED_TASKS, "SELECT t.task, t.conversation, t.role, t.suspended_at, t.restarted_at,"      \
+      " a.process_at, (SELECT MAX(settled_at) FROM turn_waiting_tools w WHERE w.task = t.task"     \
+      "   AND w.epoch = t.epoch AND w.call_card IS NOT NULL)"                                      \
+      " FROM tasks t JOIN agents a ON a.conversation = t.conversation AND a.role = t.role"         \
+      " JOIN conversations c ON c.conversation = t.conversation AND c.status = 'active'"           \
+      " WHERE t.status = 'suspended' AND a.process = 'running' AND a.desired <> 'stopped'"         \
+      " AND NOT EXISTS (SELECT 1 FROM turn_waiting_tools w WHERE w.task = t.task AND"              \
+      "   w.epoch = t.epoch AND w.call_card IS NOT NULL AND"                                       \
+      "   (w.wait_status = 'waiting' OR w.ledger_status = 'processing'))")                         \
     X(LISTENERS, "SELECT conversation, role, connection_id FROM agents WHERE is_listening = 1"     \
       " ORDER BY conversation, role")                                                              \
     X(AGENTS, "SELECT a.conversation, a.role, a.desired, a.view, a.active_task, a.is_listening,"   \
@@ -329,4 +338,6 @@ void inbox_told(struct sim *s, const char *kind, const struct json *data);
 void inbox_answered(struct sim *s, const struct ask *a, const struct json *result);
 /* At rest; and all that is expensive. */
 void inbox_at_rest(struct sim *s);
+/* tool_checks.c: of tasks that wait for tools. */
+void tools_at_rest(struct sim *s);
 void inbox_look_at_all(struct sim *s);

@@ -103,7 +103,6 @@ static void choose_inbox(struct swarm *s, uint64_t *r)
     SET(pmo, pending_wakeup_skip_seconds, 0, 300);
     SET(worker, watchdog_interval_seconds, 1, 10);
     SET(worker, inbox_processing_timeout_seconds, 0, 90);
-    s->odd_kinds = rate(r, 300);
 }
 #undef SET
 
@@ -111,6 +110,17 @@ static void choose_inbox(struct swarm *s, uint64_t *r)
 static void choose_moves(struct swarm *s, uint64_t *r)
 {
     s->moves = s->machines ? rate(r, 400) : 0;
+}
+
+/* Chosen after all that was there before it, for the same reason. */
+static void choose_workers(struct swarm *s, uint64_t *r)
+{
+    s->deaf_workers = rate(r, 700);
+}
+
+static void choose_kinds(struct swarm *s, uint64_t *r)
+{
+    s->odd_kinds = rate(r, 300);
 }
 
 struct swarm swarm_of_seed(uint64_t seed)
@@ -122,6 +132,8 @@ struct swarm swarm_of_seed(uint64_t seed)
     choose_limits(&s, &r);
     choose_inbox(&s, &r);
     choose_moves(&s, &r);
+    choose_workers(&s, &r);
+    choose_kinds(&s, &r);
     return s;
 }
 

@@ -54,6 +54,7 @@
     X(rings_doubled)   \
     X(rings_late)      \
     X(moves)           \
+    X(deaf_workers)    \
     X(odd_kinds)
 
 /* X(section, key): the limits that a seed chooses. */

@@ -48,6 +48,11 @@ TEST(calls_out_of_order)
     CHECK_INT(reeve_progress(r, NULL, NULL), REEVE_MISUSE);
     CHECK_INT(reeve_complete(r, NULL), REEVE_MISUSE);
     CHECK_INT(reeve_fail(r, NULL), REEVE_MISUSE);
+    CHECK_INT(reeve_suspend(r, "[]"), REEVE_MISUSE);
+    CHECK_INT(reeve_resume(r), REEVE_MISUSE);
+    CHECK_INT(reeve_applied(r, 0), REEVE_MISUSE);
+    CHECK_STR(str_of(reeve_results(r)), "[]");
+    reeve_set_progress(r, 1, "nobody hears it");
     CHECK_INT(reeve_join(r, 0, "a"), REEVE_MISUSE);
     CHECK_INT(reeve_join(r, 1, NULL), REEVE_MISUSE);
     CHECK_INT(reeve_leave(r), REEVE_OK);
@@ -114,7 +119,7 @@ TEST(every_handle_has_a_name_of_its_own)
 TEST(every_result_has_a_text)
 {
     const char *unknown = reeve_result_text(12345);
-    for (int result = REEVE_MISUSE; result <= REEVE_STALE; result++)
+    for (int result = REEVE_MISUSE; result <= REEVE_RESUME; result++)
         CHECK(strcmp(reeve_result_text(result), unknown) != 0);
     CHECK(strlen(reeve_version()) > 0);
 }

@@ -542,8 +542,9 @@ TEST(a_held_task_cannot_be_claimed)
         CHECK_INT(participant_join(&d.work, d.conversation, STR("a"), STR("c2"), STR_NONE, &a,
                                    &superseded, NULL),
                   0);
-        CHECK_INT(participant_look(&d.work, d.conversation, STR("a"), STR("c2"), &wait, &t, NULL),
-                  0);
+        CHECK_INT(
+            participant_look(&d.work, d.conversation, STR("a"), STR("c2"), false, &wait, &t, NULL),
+            0);
         CHECK_INT(wait, WAIT_NONE);
         end(&d, true);
         CHECK_INT(task_at(&d, number)->status, TASK_PENDING);

@@ -202,6 +202,35 @@ TEST(L51_descendants_are_ended_however_deep_and_detached)
     CHECK(is_silent(fds[0]));
 }
 
+_noreturn_ static void work_for_100_ms(void)
+{
+    while (tree_cpu_ms(getpid()) < 100)
+        ;
+    _exit(0);
+}
+
+/* A child whose child works, and ends: its time is counted when its parent has reaped it. */
+TEST(processor_time_of_a_tree_counts_whoever_works_in_it)
+{
+    pid_t idle = fork_one(), busy = fork();
+    CHECK(busy >= 0);
+    if (busy == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (fork() == 0)
+            work_for_100_ms();
+        wait(NULL);
+        wait_for_ever();
+    }
+    while (tree_cpu_ms(busy) < 100)
+        sched_yield();
+    CHECK(tree_cpu_ms(getpid()) >= tree_cpu_ms(busy));
+    CHECK(tree_cpu_ms(idle) < 100);
+    CHECK_INT(kill(idle, SIGKILL) + kill(busy, SIGKILL), 0);
+    while (wait(NULL) > 0)
+        ;
+    CHECK_INT(tree_cpu_ms(busy), 0);
+}
+
 TEST(descendants_of_others_are_not_ours)
 {
     pid_t sibling = fork_one(), other = fork();
