@@ -162,6 +162,7 @@ int exec_start(struct exec *e, char *const argv[], char *const envp[], struct st
                                    {.fd = keep(p.err, 0), .sink_fd = sinks->err_fd}},
                        .owns_tree = owns_tree,
                        .out = BUF_INIT(2 * EXEC_OUT_BYTES_MAX + EXEC_PIECE_BYTES),
+                       .last_words = BUF_INIT(EXEC_WORDS_BYTES + EXEC_PIECE_BYTES),
                        .last_byte = '\n'};
     pipes_close(&p);
     REQUIRE_F(e->pidfd >= 0, "pidfd_open: %s", strerror(errno));
@@ -208,6 +209,16 @@ static void keep_out(struct exec *e, const char *bytes, size_t n)
         buf_drop_front(&e->out, e->out.len - EXEC_OUT_BYTES_MAX);
 }
 
+static void keep_words(struct exec *e, const char *bytes, size_t n)
+{
+    buf_add(&e->last_words, bytes, n);
+    if (e->last_words.len > EXEC_WORDS_BYTES)
+        buf_drop_front(&e->last_words, e->last_words.len - EXEC_WORDS_BYTES);
+    for (size_t i = 0; i < e->last_words.len; i++)
+        if (!e->last_words.data[i])
+            e->last_words.data[i] = ' ';
+}
+
 /* One read, if what was read before has been passed on. False if there was nothing. */
 static bool take(struct exec *e, struct exec_stream *s)
 {
@@ -223,6 +234,8 @@ static bool take(struct exec *e, struct exec_stream *s)
     keep_tail(e, s->piece, s->to);
     if (s == e->streams)
         keep_out(e, s->piece, s->to);
+    else
+        keep_words(e, s->piece, s->to);
     return true;
 }
 
@@ -337,9 +350,23 @@ void exec_release(struct exec *e)
     for (size_t i = 0; i < ARRAY_LEN(e->streams); i++)
         end_fd(&e->streams[i].fd);
     buf_release(&e->out);
+    buf_release(&e->last_words);
 }
 
 /* ---- what is known of it ---- */
+
+static void add_last_words(const struct exec *e, struct str lines, struct buf *out)
+{
+    struct str words = buf_str(&e->last_words);
+    while (words.n && words.p[words.n - 1] == '\n')
+        words.n--;
+    const char *last = words.n ? memrchr(words.p, '\n', words.n) : NULL;
+    struct str line = last ? str_skip(words, (size_t)(last + 1 - words.p)) : words;
+    if (!line.n || memmem(lines.p, lines.n, line.p, line.n))
+        return;
+    buf_addc(out, '\n');
+    buf_add_str(out, words);
+}
 
 void exec_add_tail(const struct exec *e, struct buf *out)
 {
@@ -353,6 +380,7 @@ void exec_add_tail(const struct exec *e, struct buf *out)
     while (n > from && text[n - 1] == '\n')
         n--;
     buf_add(out, text + from, n - from);
+    add_last_words(e, (struct str){text + from, n - from}, out);
 }
 
 int64_t exec_cpu_seconds(const struct exec *e)

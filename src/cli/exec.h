@@ -35,6 +35,7 @@ enum {
     EXEC_FDS = 4,
     EXEC_OUT_BYTES_MAX = 1 << 20,
     EXEC_TAIL_BYTES = 1200,
+    EXEC_WORDS_BYTES = 400,
     EXEC_PIECE_BYTES = 16 * 1024
 };
 
@@ -58,7 +59,8 @@ struct exec {
     struct buf out;    /* the last of its standard output, EXEC_OUT_BYTES_MAX at least */
     int64_t out_bytes; /* all of it */
     char tail[EXEC_TAIL_BYTES];
-    char last_byte; /* that was passed on to the first sink */
+    struct buf last_words; /* the last of its standard error, EXEC_WORDS_BYTES at least */
+    char last_byte;        /* that was passed on to the first sink */
 };
 
 /* Is there such a command? ERR_USAGE if not: worth knowing before work is taken on. */
@@ -84,7 +86,8 @@ void exec_kill(struct exec *e);
 int exec_finish(struct exec *e);
 void exec_release(struct exec *e);
 
-/* The last lines of its output, whole ones if there are any; no NUL in it. */
+/* The last lines of its output, whole ones if there are any; no NUL in it. Two pipes have no common
+ * order: what it said last on its standard error is added if the lines do not have it. */
 void exec_add_tail(const struct exec *e, struct buf *out);
 /* The processor time it has used, in seconds, with all that descends from it. */
 int64_t exec_cpu_seconds(const struct exec *e);

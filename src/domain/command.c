@@ -89,12 +89,16 @@ int64_t command_limit_ms(const struct work *w, const struct command *c)
     return limit_ms << MIN(MAX(c->sends, INT64_C(0)), (int64_t)STOP_SENDS_MAX);
 }
 
-/* What would be its last millisecond if its machine could be asked. */
+/* What would be its last millisecond if its machine could be asked. What came after a command was
+ * closed does not move its deadline. */
 static int64_t deadline_ms(const struct work *w, const struct command *c)
 {
+    struct gaps gaps = w->gaps;
+    while (c->closed_ms && gaps.count && gaps.list[gaps.count - 1].from_ms >= c->closed_ms)
+        gaps.count--;
     if (planted(DEADLINE_IGNORES_GAPS))
         return all_time_until_ms(ALL_TIME_ROW_RETRY, c->since_ms, command_limit_ms(w, c));
-    return gaps_due_ms(&w->gaps, c->since_ms, command_limit_ms(w, c)) - 1;
+    return gaps_due_ms(&gaps, c->since_ms, command_limit_ms(w, c)) - 1;
 }
 
 int64_t command_due_ms(const struct work *w, const struct command *c)

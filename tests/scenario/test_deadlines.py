@@ -81,6 +81,19 @@ def test_a_start_that_is_not_confirmed_in_watched_time_is_a_failure(s):
     eq([x["command"] for x in kinds_in(s, c, "watch.command.expired")], [start["command"]], "in time")
 
 
+@manual()
+def test_the_deadline_of_a_command_that_is_closed_does_not_move(s):
+    m, c, start = booting(s)
+    before = [x["deadline"] for x in commands(s, c)]
+    gap(s, 5000)
+    m.poll()
+    check([x["deadline"] for x in commands(s, c)] != before, "of one that is open it does")
+    m.ready(start["spawnId"])
+    before = [x["deadline"] for x in commands(s, c)]
+    gap(s, 5000)
+    eq([x["deadline"] for x in commands(s, c)], before, "deadlines")
+
+
 # ---- fences ----
 
 @manual()
