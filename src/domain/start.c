@@ -46,17 +46,24 @@ int agent_has_somebody(struct work *w, const struct agent *a, bool *ret, struct 
     return r;
 }
 
+/* What is told is the start that follows. */
+static int give_up_quietly(struct work *w, struct agent *a, const char *reason, struct err *err)
+{
+    bool was_hushed = a->is_hushed;
+    agent_hush(w, a);
+    int r = agent_give_up_process(w, a, reason, err);
+    a->is_hushed = was_hushed;
+    return r;
+}
+
 /* Its next process begins on another machine: the last one, if it may live, is given up. */
 static int leave_machine(struct work *w, struct agent *a, const char *reason, struct starts *starts,
                          struct err *err)
 {
     if (!starts->spawn_id[0])
         return 0;
-    agent_hush(w, a); /* what is told is the start that follows */
-    int r = agent_give_up_process(w, a, reason, err);
-    a->is_hushed = false;
     starts->spawn_id[0] = '\0';
-    return r;
+    return give_up_quietly(w, a, reason, err);
 }
 
 /* m NULL: on whoever comes first and offers its kind. */
@@ -147,10 +154,7 @@ static int clear_the_way(struct work *w, struct agent *a, bool force, const char
     int r = forget_failures(w, a, err);
     if (r < 0 || !agent_is_beyond_reach(w, a, force))
         return r;
-    agent_hush(w, a); /* what is told is the start that follows */
-    r = agent_give_up_process(w, a, reason, err);
-    a->is_hushed = false;
-    return r;
+    return give_up_quietly(w, a, reason, err);
 }
 
 int agent_start_by_person(struct work *w, struct agent *a, bool force, const char *reason,
