@@ -381,6 +381,14 @@ int64_t machine_fence_due_ms(const struct work *w, const struct machine *m)
     return gaps_due_ms(&w->gaps, m->offline_ms, limit_ms);
 }
 
+bool machines_wait_for_fence(const struct work *w)
+{
+    for (const struct machine *m = w->machines; m; m = m->next)
+        if (!m->is_online && !m->is_fenced)
+            return true;
+    return false;
+}
+
 static int go_offline(struct work *w, struct machine *m, struct err *err)
 {
     m->is_online = false;
@@ -402,7 +410,9 @@ static int be_lost(struct work *w, struct machine *m, struct err *err)
     int r = store_machine(w, m, err);
     if (r == 0)
         r = append_status(w, m, "machine.fenced", err);
-    return r < 0 ? r : processes_fence(w, m, err);
+    if (r == 0)
+        r = processes_fence(w, m, err);
+    return r < 0 ? r : wishes_go_elsewhere(w, m, err);
 }
 
 int machine_move(struct work *w, struct machine *m, struct err *err)

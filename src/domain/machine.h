@@ -106,6 +106,8 @@ int64_t machine_due_ms(const struct work *w, const struct machine *m);
 int machine_move(struct work *w, struct machine *m, struct err *err);
 /* When it is lost, if it stays away; it is offline, and not yet lost. */
 int64_t machine_fence_due_ms(const struct work *w, const struct machine *m);
+/* Is any on its way to be lost? */
+bool machines_wait_for_fence(const struct work *w);
 /* machine.forget: it is lost at once, and no longer known. ERR_INVALID_TRANSITION while it is
  * online, and without `force` before it is lost. */
 int machine_forget(struct work *w, struct machine *m, bool force, struct err *err);

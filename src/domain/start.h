@@ -50,7 +50,8 @@ int agent_start_by_person(struct work *w, struct agent *a, bool force, const cha
 int agent_restart_by_person(struct work *w, struct agent *a, bool force, struct err *err);
 /* A machine is back: those that should be up and are not, and could not be started without it. */
 int wishes_come_true(struct work *w, struct machine *m, struct err *err);
-/* A machine went away: what was to be started there, and was not, is started elsewhere. */
+/* A machine went away, or is lost: who should be up, has no process and could not be started
+ * without it, is started elsewhere. */
 int wishes_go_elsewhere(struct work *w, struct machine *m, struct err *err);
 /* For process.c: it failed, or ended unasked: counted, and what may be done about it, and when. */
 int agent_note_failure(struct work *w, struct agent *a, struct err *err);

@@ -16,6 +16,7 @@
 #include "base/planted.h"
 #include "bell/bell.h"
 #include "domain/idempotency.h"
+#include "domain/machine.h"
 
 enum { TICK_RESULT_BYTES_MAX = 32 << 20 };
 #define PRUNE_EVERY_MS 60000
@@ -365,6 +366,14 @@ static void release_inputs(struct core_input *inputs)
     }
 }
 
+/* A clock that goes on over a restart is running: of the time that was watched, little may be
+ * forgotten. Leases begin anew. */
+static bool is_judging(const struct core *c)
+{
+    return !c->config.clock->manual &&
+           (c->work.next_look_ms != NEVER_MS || machines_wait_for_fence(&c->work));
+}
+
 /* What has to be written now and then, if only somebody writes anyway. That the store takes writes
  * again ends a gap: to tell it later would make it longer. */
 static bool chores_are_due(const struct core *c)
@@ -372,8 +381,7 @@ static bool chores_are_due(const struct core *c)
     int64_t now_ms = clock_now_ms(c->config.clock);
     return (c->refusing_since_ms && core_is_writable(c)) ||
            now_ms - c->pruned_ms >= PRUNE_EVERY_MS ||
-           (!c->config.clock->manual && c->work.next_look_ms != NEVER_MS &&
-            now_ms - c->work.written_ms >= SIGN_OF_LIFE_MS);
+           (is_judging(c) && now_ms - c->work.written_ms >= SIGN_OF_LIFE_MS);
 }
 
 static void prune(struct core *c)
@@ -543,9 +551,7 @@ static void run_ladder(struct core *c)
 static int64_t next_due_ms(const struct core *c)
 {
     int64_t due_ms = MIN(lifecycle_next_ms(c->lifecycle), ladder_next_ms(c->ladder));
-    if (c->config.clock->manual || c->work.next_look_ms == NEVER_MS)
-        return due_ms;
-    return MIN(due_ms, c->work.written_ms + SIGN_OF_LIFE_MS);
+    return is_judging(c) ? MIN(due_ms, c->work.written_ms + SIGN_OF_LIFE_MS) : due_ms;
 }
 
 bool core_wants_tick(const struct core *c)

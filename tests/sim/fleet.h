@@ -74,7 +74,7 @@ struct known_spawn {
     int process; /* -1: never began */
     unsigned life;
     bool is_over, was_asked;
-    bool is_given_up; /* by the server; told by its log */
+    bool is_given_up;  /* by the server; told by its log */
     int64_t polled_ms; /* a poll has told the server that it lives; by the server's clock */
 };
 

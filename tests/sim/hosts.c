@@ -141,8 +141,8 @@ static bool may_start(struct sim *s, sqlite3_stmt *q)
     return may_run && !is_held_up && !look_is_null(q, 8);
 }
 
-/* Since when it is needed: it has work that nobody has in hand, or no work and a person wants it up.
- * 0: it is not. */
+/* Since when it is needed: it has work that nobody has in hand, or no work and a person wants it
+ * up. 0: it is not. */
 static int64_t needed_ms(struct sim *s, sqlite3_stmt *agent)
 {
     int64_t task = look_int(agent, 12), since_ms = 0;
@@ -158,11 +158,12 @@ static int64_t needed_ms(struct sim *s, sqlite3_stmt *agent)
 void p3_nobody_is_bound_for_ever(struct sim *s, sqlite3_stmt *q)
 {
     const struct host *h = host_named(s, str_of(look_text(q, 15)));
-    bool is_stuck = strcmp(look_text(q, 6), "unknown") == 0 && look_is_null(q, 16);
+    bool is_down = strcmp(look_text(q, 6), "unknown") == 0 ||
+                   (strcmp(look_text(q, 6), "none") == 0 && look_int(q, 19)); /* and is to be up */
+    bool is_stuck = is_down && look_is_null(q, 16);
     if (!is_stuck || !h || h->is_online || !is_another_online(s, h) || !may_start(s, q))
         return;
-    int64_t since_ms = needed_ms(s, q),
-            fence = due_ms(s->checker, h->offline_ms, fence_ms(s));
+    int64_t since_ms = needed_ms(s, q), fence = due_ms(s->checker, h->offline_ms, fence_ms(s));
     if (!since_ms || !is_late(s, later_ms(since_ms, fence)))
         return;
     sim_fail(s, "P3", "%lld:%s is needed, and stays on %s, which is offline since %lld",

@@ -52,7 +52,7 @@
       " EXISTS (SELECT 1 FROM processes p WHERE p.conversation = a.conversation"                   \
       "   AND p.role = a.role AND p.ended_at IS NULL AND NOT EXISTS (SELECT 1"                     \
       "   FROM machine_commands g WHERE g.spawn_id = p.spawn_id AND g.given_up_at IS NOT NULL)),"  \
-      " a.machine, a.pinned_machine, a.restart_at, a.is_removed"                                   \
+      " a.machine, a.pinned_machine, a.restart_at, a.is_removed, a.ensured"                        \
       " FROM agents a JOIN conversations c ON c.conversation = a.conversation")                    \
     X(CONVERSATIONS, "SELECT conversation, status, window_number, window_started_at,"              \
       " session_wall_clock_seconds, idle_ms, global_idle_ms, watchdog_disabled, open_tasks,"       \
