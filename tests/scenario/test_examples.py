@@ -18,7 +18,7 @@ from reeve_test import BIN, Skip, check, eq, folder, main, server, wait_for
 BUILD = os.path.dirname(BIN)
 SOURCE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 EXAMPLES = os.path.join(SOURCE, "examples")
-STEPS = 4
+STEPS = 3
 BEATS_OFTEN = "liveness.heartbeat_seconds=1"  # output becomes progress with a beat
 
 

@@ -153,9 +153,10 @@ class Tour:
         os.makedirs(self.home)
         for name, target in (("build", os.path.dirname(BIN)), ("examples", f"{SOURCE}/examples")):
             os.symlink(target, os.path.join(self.home, name))
+        self.data = os.path.join(folder(), "tour")
         self.port = free_port()
         self.go = os.path.join(folder(), "go")
-        self.replace = {**replace, "7433": str(self.port), "/tmp/tour": folder(),
+        self.replace = {**replace, "7433": str(self.port), "/tmp/tour": self.data,
                         "reeve serve": f"reeve serve --listen {self.port}",
                         "sleep 20": f"until test -e {self.go}; do sleep 0.1; done"}
         self.shells = {}
@@ -173,7 +174,7 @@ class Tour:
 
     def expect(self, step, look):
         """look() until it is what is shown; the text says how they differ."""
-        shown = step.shown.replace("/tmp/tour", folder())
+        shown = step.shown.replace("/tmp/tour", self.data)
         deadline = time.monotonic() + 2 * PATIENCE
         while not is_shown(shown, self.look(look)):
             check(time.monotonic() < deadline and self.may_come(step),
