@@ -11,17 +11,20 @@ pid is the one that `reeve ps` has shown, and a `sleep 20` ends when the tour ha
 """
 import glob
 import os
+import pty
 import re
 import select
 import shlex
 import socket
 import subprocess
+import termios
 import time
 
 from reeve_test import BIN, check, die_with_parent, folder, main, wait_for
 from wire import PATIENCE
 
 SOURCE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+COLUMNS = 100
 MARK = "--this-command-is-done--"
 READS = r"(build/)?reeve (ps|why)\b|curl -sN|timeout"  # may be asked again
 STAYS = r"reeve events -f|\./dev up|build/reeve up"     # until it is stopped
@@ -116,20 +119,23 @@ def is_shown(shown, printed):
 # ---- shells that type it ----
 
 class Shell:
-    """bash with job control, without a terminal: its lines about jobs differ, and are left out."""
+    """bash that writes to a terminal, since verbs print less there than into a pipe."""
 
     def __init__(self, cwd, data):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("REEVE_", "XDG_"))}
         env |= {"PATH": f"{os.path.dirname(BIN)}:{env['PATH']}", "XDG_STATE_HOME": data}
+        self.screen, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (24, COLUMNS))
         self.process = subprocess.Popen(["bash", "--norc"], cwd=cwd, env=env, bufsize=0,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
+                                        stdin=subprocess.PIPE, stdout=terminal, stderr=terminal,
+                                        preexec_fn=die_with_parent)
+        os.close(terminal)
         self.unread = ""
         self.type("set -m")
 
     def read(self, seconds=0.05):
-        if select.select([self.process.stdout], [], [], seconds)[0]:
-            self.unread += os.read(self.process.stdout.fileno(), 1 << 16).decode(errors="replace")
+        if select.select([self.screen], [], [], seconds)[0]:
+            self.unread += os.read(self.screen, 1 << 16).decode(errors="replace").replace("\r", "")
         return self.unread
 
     def type(self, line):
