@@ -18,6 +18,7 @@ from reeve_test import BIN, Skip, check, eq, folder, main, server, wait_for
 BUILD = os.path.dirname(BIN)
 SOURCE = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 EXAMPLES = os.path.join(SOURCE, "examples")
+MADE = ("worker",)  # by a reader who follows docs/agents.md
 STEPS = 3
 BEATS_OFTEN = "liveness.heartbeat_seconds=1"  # output becomes progress with a beat
 
@@ -25,7 +26,7 @@ BEATS_OFTEN = "liveness.heartbeat_seconds=1"  # output becomes progress with a b
 def copy_of_examples():
     """A folder with what a reader would have; `worker` is the one of the build."""
     copy = os.path.join(folder(), "examples")
-    shutil.copytree(EXAMPLES, copy)
+    shutil.copytree(EXAMPLES, copy, ignore=shutil.ignore_patterns(*MADE))
     os.symlink(os.path.join(BUILD, "example-worker"), os.path.join(copy, "worker"))
     return copy
 
@@ -214,7 +215,7 @@ def test_it_links_the_static_library_too(s):
 
 def test_every_example_is_installed():
     _, prefix = install()
-    have = set(os.listdir(f"{prefix}/share/reeve/examples"))
+    have = {*os.listdir(f"{prefix}/share/reeve/examples"), *MADE}
     eq(sorted(set(os.listdir(EXAMPLES)) - have), [], "examples that are not installed")
 
 
