@@ -15,6 +15,7 @@ import pty
 import re
 import select
 import shlex
+import signal
 import socket
 import subprocess
 import termios
@@ -152,6 +153,12 @@ class Shell:
         printed, _, self.unread = self.unread.partition(f"{MARK}\n")
         return printed
 
+    def end_jobs(self):
+        """Each job has a process group of its own, so that none of them would end with the test."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as f:
+            for job in f.read().split():
+                os.killpg(int(job), signal.SIGTERM)
+
 
 class Tour:
     def __init__(self, replace):
@@ -164,7 +171,7 @@ class Tour:
         self.go = os.path.join(folder(), "go")
         self.replace = {**replace, "7433": str(self.port), "/tmp/tour": self.data,
                         "reeve serve": f"reeve serve --listen {self.port}",
-                        "sleep 20": f"until test -e {self.go}; do sleep 0.1; done"}
+                        "sleep 20": f"until test -e {self.go} -o ! -d {folder()}; do sleep 0.1; done"}
         self.shells = {}
         self.printed = ""
 
@@ -229,8 +236,12 @@ def test_five_minutes():
     walk = Tour({})
     steps = tour("Five minutes")
     check(sum(1 for s in steps if s.command) > 20, "the tour has its commands")
-    for step in steps:
-        walk.walk(step)
+    try:
+        for step in steps:
+            walk.walk(step)
+    finally:
+        for shell in walk.shells.values():
+            shell.end_jobs()
 
 
 def test_two_commands():
