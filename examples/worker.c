@@ -4,9 +4,10 @@
  *     cc -o worker worker.c $(pkg-config --cflags --libs libreeve)
  *     REEVE_URL=http://127.0.0.1:7433 REEVE_TOKEN=… ./worker 12 builder
  *
- * Its work is to count down from the number that a task's content is, and to hand in how far it
- * came. Ctrl-C ends it within a moment, and it leaves properly. It never suspends a task; if
- * somebody else did, it goes on once the results are there.
+ * A machine sets REEVE_URL, REEVE_TOKEN, REEVE_CONVERSATION and REEVE_ROLE: then it is `./worker`.
+ * A task's content is a number. The work is to count to it, one step a second. Ctrl-C ends the
+ * worker within a moment, and it leaves properly. It never suspends a task; if somebody else did,
+ * it goes on once the results are there.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -56,13 +57,13 @@ static int pause_for(const struct reeve *r, int ms)
 }
 
 /* The work itself. Returns how many steps were made. */
-static long count_down(struct reeve *r, long steps)
+static long count(struct reeve *r, long steps)
 {
     long made = 0;
     while (made < steps && pause_for(r, 1000)) {
-        char progress[64];
-        snprintf(progress, sizeof progress, "{\"step\":%ld}", ++made);
-        if (reeve_progress(r, NULL, progress) != REEVE_OK)
+        char note[64];
+        snprintf(note, sizeof note, "step %ld of %ld", ++made, steps);
+        if (reeve_progress(r, note, NULL) != REEVE_OK)
             break;
     }
     return made;
@@ -72,7 +73,7 @@ static int work(struct reeve *r)
 {
     long steps = strtol(reeve_task_content(r), NULL, 10), made;
     char deliverable[64];
-    made = count_down(r, steps);
+    made = count(r, steps);
     if (reeve_news(r) != REEVE_OK)
         return reeve_news(r); /* taken away, or told to stop */
     if (made < steps)
@@ -110,10 +111,12 @@ static int serve(struct reeve *r)
 
 int main(int argc, char **argv)
 {
+    const char *conversation = argc == 3 ? argv[1] : getenv("REEVE_CONVERSATION");
+    const char *role = argc == 3 ? argv[2] : getenv("REEVE_ROLE");
     struct reeve *r;
     int result;
-    if (argc != 3 || catch_signals() < 0) {
-        fprintf(stderr, "usage: worker CONVERSATION ROLE\n");
+    if ((argc != 1 && argc != 3) || !conversation || !role || catch_signals() < 0) {
+        fprintf(stderr, "usage: worker [CONVERSATION ROLE]\n");
         return 2;
     }
     if (reeve_connect(NULL, NULL, &r) != REEVE_OK) {
@@ -122,7 +125,7 @@ int main(int argc, char **argv)
     }
     reeve_set_stop_fd(r, wake[0]);
     reeve_set_log(r, say, NULL);
-    result = reeve_join(r, strtol(argv[1], NULL, 10), argv[2]);
+    result = reeve_join(r, strtol(conversation, NULL, 10), role);
     if (result == REEVE_OK)
         result = serve(r);
     fprintf(stderr, "worker: %s\n", result < 0 ? reeve_error_text(r) : reeve_result_text(result));

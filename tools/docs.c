@@ -21,11 +21,13 @@ enum { DOCUMENT_BYTES_MAX = 4 << 20 };
 
 static void write_configuration(struct buf *out)
 {
-    buf_addz(out,
-             "# Configuration\n\nGenerated from the options table (`src/base/options.h`) by "
-             "`make docs`.\n\nSources in rising order: default, file (`section { key = value }`, "
-             "given by `--config`), environment, `--set section.key=value`. `reeve config check` "
-             "prints what holds and where it came from.\n\n");
+    buf_addz(
+        out,
+        "# Configuration\n\nGenerated from the options table (`src/base/options.h`) by "
+        "`make docs`.\n\nSources in rising order: default, file (`section { key = value }`, "
+        "given by `--config`), environment, `--set section.key=value`. `reeve config check` "
+        "prints what holds and where it came from. [docs/glossary.md](glossary.md) explains the "
+        "words, [docs/agents.md](agents.md) the limits that an agent runs into.\n\n");
     options_write_markdown(out);
 }
 

@@ -397,6 +397,79 @@ static void write_transport_rules(struct buf *out)
         "- The subprotocol `jsonrpc` is accepted on `/ws` if it is offered; none is needed.\n\n");
 }
 
+static void write_stream_path(struct buf *out)
+{
+    buf_addz(
+        out,
+        "### `GET /events`\n\n"
+        "A stream of server-sent events (`text/event-stream`): the backlog, then what happens, "
+        "with "
+        "no gap and no repeat. Any scope; a token sees what it may see.\n\n"
+        "| | | |\n|---|---|---|\n"
+        "| query `conversation`? | number | only this one; absent: all that the token may see |\n"
+        "| query `after`? | number | begin after this global `id`, 0 for the first; absent: from "
+        "now "
+        "on |\n"
+        "| header `Last-Event-ID`? | number | the same, and wins: an EventSource sends it when it "
+        "comes back |\n\n"
+        "Each event is a line `id: ` with its global `id`, a line `data: ` with the event as one "
+        "line "
+        "of JSON, as `event.list` has it, and an empty line. `: ping` comes after "
+        "`net.ping_seconds` without an event. The server ends the stream when it stops, when the "
+        "token is revoked or expires, and when nothing is read for `net.stall_seconds`: come back "
+        "with the last `id`. 400: not a number; 404: no such conversation, or not yours.\n\n"
+        "    $ curl -N 'http://127.0.0.1:7433/events?conversation=1&after=3' -H \"Authorization: "
+        "Bearer "
+        "$TOKEN\"\n"
+        "    id: 4\n"
+        "    data: {\"id\":4,\"conversation\":1,\"turn\":2,\"event\":1,\"seq\":3,…}\n\n");
+}
+
+static void write_health_paths(struct buf *out)
+{
+    buf_addz(
+        out,
+        "### `GET /healthz`, `GET /readyz`\n\n"
+        "For probes; no token, `text/plain`. `/healthz` is 200 `ok` while the process answers. "
+        "`/readyz` is 200 `ready` while the store takes writes, else 503; reads may go on then.\n\n"
+        "    $ curl -i http://127.0.0.1:7433/readyz\n"
+        "    HTTP/1.1 200 OK\n    …\n    ready\n\n"
+        "### `GET /metrics`\n\n"
+        "Prometheus text (`text/plain; version=0.0.4`). From loopback without a token, from "
+        "elsewhere "
+        "with any. `reeve_rule_moves_total{rule=\"…\"}` counts what the ladder has moved, "
+        "`reeve_store_writable` is 0 on a full disk; each metric says in its `# HELP` what it "
+        "is.\n\n"
+        "    $ curl -s http://127.0.0.1:7433/metrics | grep reeve_events\n"
+        "    # HELP reeve_events_total Events appended to the log.\n"
+        "    # TYPE reeve_events_total counter\n"
+        "    reeve_events_total 12\n\n");
+}
+
+static void write_paths(struct buf *out)
+{
+    buf_addz(
+        out,
+        "## Paths\n\n"
+        "A request that does not get as far as a method has a status other than 200, and a "
+        "JSON-RPC "
+        "error with `id: null` as its body: 401 no valid token, 403 a Host or Origin that is not "
+        "ours, 404 no such path, 405 another method, 413 and 431 too large, 503 too many "
+        "connections, or about to stop.\n\n"
+        "### `POST /rpc`\n\n"
+        "A call or a batch; the answer is 200 with its result or error, 204 if there were "
+        "notifications only.\n\n"
+        "    $ curl -s http://127.0.0.1:7433/rpc -H \"Authorization: Bearer $TOKEN\" \\\n"
+        "          -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"server.info\"}'\n\n"
+        "### `GET /ws`\n\n"
+        "A WebSocket (RFC 6455), with the token in the header of the handshake. The first frame is "
+        "a "
+        "notification `welcome` with `server` and `version`. `event.subscribe` works here only. A "
+        "ping comes every `net.ping_seconds`. examples/subscribe.py is a client of 30 lines.\n\n");
+    write_stream_path(out);
+    write_health_paths(out);
+}
+
 void method_write_docs(struct buf *out)
 {
     buf_addz(out,
@@ -409,6 +482,7 @@ void method_write_docs(struct buf *out)
     write_errors(out);
     write_json_rules(out);
     write_transport_rules(out);
+    write_paths(out);
     buf_addz(out, "## Methods\n\n");
     for (size_t i = 0; i < method_count; i++)
         write_method(out, &method_table[i]);
