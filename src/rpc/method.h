@@ -137,6 +137,8 @@ int method_create_task(struct method_context *c, int64_t conversation, struct st
                        const struct json *content, struct task **ret, struct err *err);
 /* The task that is named; what a token may not see is not there, and an agent's is for its own. */
 int method_find_task(struct method_context *c, struct task **ret, struct err *err);
+/* The same to read: a task that the token may not see is not there. */
+int method_see_task(struct method_context *c, struct task **ret, struct err *err);
 /* A value as text, in the request's arena. */
 struct str method_json_text(struct method_context *c, const struct json *v);
 /* May a long poll that has found nothing wait (on)? Then it is parked; else it must answer. */

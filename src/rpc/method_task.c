@@ -391,16 +391,21 @@ int method_task_cancel(struct method_context *c, struct json_out *out, struct er
 
 /* ---- get, list ---- */
 
+int method_see_task(struct method_context *c, struct task **ret, struct err *err)
+{
+    int64_t task = params_int(c->params, "task", 0);
+    int r = task_get(c->work, task, ret, err);
+    if (r < 0 || grant_sees(c->grant, (*ret)->conversation))
+        return r;
+    err_set(err, ERR_NOT_FOUND, "there is no task %lld", (long long)task);
+    err_str(err, "what", STR("task"));
+    return err_int(err, "id", task);
+}
+
 int method_task_get(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct task *t;
-    int64_t task = params_int(c->params, "task", 0);
-    int r = task_get(c->work, task, &t, err);
-    if (r == 0 && !grant_sees(c->grant, t->conversation)) {
-        err_set(err, ERR_NOT_FOUND, "there is no task %lld", (long long)task);
-        err_str(err, "what", STR("task"));
-        return err_int(err, "id", task);
-    }
+    int r = method_see_task(c, &t, err);
     return r < 0 ? r : task_write(c->work, t, out, "task", err);
 }
 

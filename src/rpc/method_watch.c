@@ -59,24 +59,13 @@ int method_conversation_why(struct method_context *c, struct json_out *out, stru
 int method_task_why(struct method_context *c, struct json_out *out, struct err *err)
 {
     struct task *t;
-    int64_t task = params_int(c->params, "task", 0);
-    int r = task_get(c->work, task, &t, err);
-    if (r == 0 && !grant_sees(c->grant, t->conversation)) {
-        err_set(err, ERR_NOT_FOUND, "there is no task %lld", (long long)task);
-        err_str(err, "what", STR("task"));
-        return err_int(err, "id", task);
-    }
+    int r = method_see_task(c, &t, err);
     return r < 0 ? r : why_write_task(c->work, t, out, err);
 }
 
 int method_machine_why(struct method_context *c, struct json_out *out, struct err *err)
 {
-    struct str name = params_name(c->arena, c->params, "machine");
-    const struct machine *m = machine_find(c->work, name);
-    if (!m) {
-        err_set(err, ERR_NOT_FOUND, "machine %.*s has never registered", STR_ARG(name));
-        err_str(err, "what", STR("machine"));
-        return err_str(err, "id", name);
-    }
-    return why_write_machine(c->work, m, out, err);
+    struct machine *m;
+    int r = machine_get(c->work, params_name(c->arena, c->params, "machine"), &m, err);
+    return r < 0 ? r : why_write_machine(c->work, m, out, err);
 }

@@ -69,57 +69,46 @@ static void resume(struct sim *s, int who, uint32_t arg)
              c, -1);
 }
 
-static void of_agent(struct sim *s, int who, uint32_t arg, enum ask_method method)
+/* `more` are further members. */
+static void of_agent(struct sim *s, int who, uint32_t arg, enum ask_method method, const char *more)
 {
     int64_t c = conversation_by(s, arg);
     int role = (int)(arg / 31 % (unsigned)s->swarm.roles);
     if (c)
         note(s,
              sim_ask(s, ACTOR_PERSON, who, &sim_operator, arg, method,
-                     "{'conversation':%lld,'role':'r%d'}", (long long)c, role),
+                     "{'conversation':%lld,'role':'r%d'%s}", (long long)c, role, more),
              c, role);
 }
 
 static void start(struct sim *s, int who, uint32_t arg)
 {
-    of_agent(s, who, arg, ASK_AGENT_START);
+    of_agent(s, who, arg, ASK_AGENT_START, "");
 }
 
 static void stop(struct sim *s, int who, uint32_t arg)
 {
-    of_agent(s, who, arg, ASK_AGENT_STOP);
+    of_agent(s, who, arg, ASK_AGENT_STOP, "");
 }
 
 static void restart(struct sim *s, int who, uint32_t arg)
 {
-    of_agent(s, who, arg, ASK_AGENT_RESTART);
+    of_agent(s, who, arg, ASK_AGENT_RESTART, "");
 }
 
 static void stop_by_force(struct sim *s, int who, uint32_t arg)
 {
-    int64_t c = conversation_by(s, arg);
-    int role = (int)(arg / 31 % (unsigned)s->swarm.roles);
-    if (c)
-        note(s,
-             sim_ask(s, ACTOR_PERSON, who, &sim_operator, arg, ASK_AGENT_STOP,
-                     "{'conversation':%lld,'role':'r%d','force':true}", (long long)c, role),
-             c, role);
+    of_agent(s, who, arg, ASK_AGENT_STOP, ",'force':true");
 }
 
 /* To a machine, or to any; now and then by force. */
 static void move(struct sim *s, int who, uint32_t arg)
 {
-    int64_t c = conversation_by(s, arg);
-    int role = (int)(arg / 31 % (unsigned)s->swarm.roles);
-    char machine[16] = "null";
+    char more[64], machine[16] = "null";
     if (arg / 7 % 2)
         snprintf(machine, sizeof machine, "'m%u'", arg / 14 % (unsigned)s->swarm.machines);
-    if (c)
-        note(s,
-             sim_ask(s, ACTOR_PERSON, who, &sim_operator, arg, ASK_AGENT_SET,
-                     "{'conversation':%lld,'role':'r%d','machine':%s,'force':%s}", (long long)c,
-                     role, machine, arg % 3 ? "false" : "true"),
-             c, role);
+    snprintf(more, sizeof more, ",'machine':%s,'force':%s", machine, arg % 3 ? "false" : "true");
+    of_agent(s, who, arg, ASK_AGENT_SET, more);
 }
 
 static void forget(struct sim *s, int who, uint32_t arg)
