@@ -6,9 +6,18 @@ set -eu
 task=$(printf '%s' "$REEVE_TASK" | sed 's/^{"task":\([0-9]*\).*/\1/')
 case $REEVE_TASK in *'"attempts":0'*) trouble=$task ;; *) trouble=1 ;; esac
 
+# A server that is away for a moment (69) or says "not now" (75) is no reason to fail the task.
+call() {
+    while :; do
+        status=0
+        reeve rpc "$@" >/dev/null || status=$?
+        case $status in 69|75) sleep 1 ;; *) return $status ;; esac
+    done
+}
+
 say() {
-    reeve rpc trace.append "{\"conversation\":$REEVE_CONVERSATION,\"agentId\":\"$REEVE_ROLE\",
-        \"payload\":{\"type\":\"progress\",\"text\":\"$1\"}}" >/dev/null
+    call trace.append "{\"conversation\":$REEVE_CONVERSATION,\"agentId\":\"$REEVE_ROLE\",
+        \"payload\":{\"type\":\"progress\",\"text\":\"$1\"}}"
     echo "$1"
 }
 
@@ -31,5 +40,5 @@ case $REEVE_ROLE in
 esac
 # The same key again has no second effect: if we are killed here and the task is done over, the next
 # role still gets one task.
-reeve rpc task.create "{\"conversation\":$REEVE_CONVERSATION,\"role\":\"$next\",
-    \"content\":{\"after\":$task},\"idempotencyKey\":\"after-$task\"}" >/dev/null
+call task.create "{\"conversation\":$REEVE_CONVERSATION,\"role\":\"$next\",
+    \"content\":{\"after\":$task},\"idempotencyKey\":\"after-$task\"}"
