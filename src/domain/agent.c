@@ -475,10 +475,12 @@ int agent_may_run(struct work *w, const struct agent *a, bool *ret, struct err *
     return r;
 }
 
-/* Its kind wants what has failed to come back. */
+/* Its kind wants it up: what has failed is to come back, or whatever should be up. */
 static bool comes_back(const struct work *w, const struct agent *a)
 {
-    return a->kind[0] && a->is_crashed && machine_kind_of(w, a).restart != RESTART_NEVER;
+    enum restart_policy policy = machine_kind_of(w, a).restart;
+    return a->kind[0] && (a->is_crashed ? policy != RESTART_NEVER
+                                        : policy == RESTART_ALWAYS && a->is_ensured);
 }
 
 int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err)

@@ -112,7 +112,8 @@ struct agent {
     int64_t beat_ms; /* the listener's last sign of life; set if is_listening */
     int64_t look_ms; /* of its entry among the leases */
     int64_t restart_look_ms;
-    bool is_hushed; /* agent_hush() */
+    bool is_hushed;     /* agent_hush() */
+    bool has_delivered; /* its process has said what became of its task, and took no other since */
     /* private to agent.c */
     int64_t edited_in;
     const struct agent *stored; /* as its row has it, in the request of edited_in */

@@ -410,7 +410,7 @@ static int deliver_start(struct work *w, struct command *c, struct str machine, 
     snprintf(a->spawn_id, sizeof a->spawn_id, "%.*s", STR_ARG(c->spawn_id));
     snprintf(a->machine, sizeof a->machine, "%.*s", STR_ARG(machine));
     a->process_ms = 0;
-    a->is_fenced = false;
+    a->is_fenced = a->has_delivered = false;
     return agent_store(w, a, "start_delivered", err);
 }
 

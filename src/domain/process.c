@@ -268,13 +268,17 @@ static int close_row(struct work *w, struct str spawn_id, const struct exit_stat
     return process_end_tokens(w, spawn_id, err);
 }
 
+static bool is_clean(const struct exit_status *exit)
+{
+    return !exit->is_unknown && exit->code == 0;
+}
+
 /* Does its kind want it up again after such an end? Work does in any case. */
 static bool wants_again(const struct work *w, const struct agent *a, const struct exit_status *exit)
 {
     enum restart_policy policy = machine_kind_of(w, a).restart;
-    bool is_clean = !exit->is_unknown && exit->code == 0;
     return a->active_task || policy == RESTART_ALWAYS ||
-           (policy == RESTART_ON_FAILURE && !is_clean);
+           (policy == RESTART_ON_FAILURE && !is_clean(exit));
 }
 
 int process_take_back(struct work *w, struct agent *a, struct str spawn_id, const char *evidence,
@@ -354,12 +358,13 @@ static int decide_on_end(struct work *w, struct agent *a, bool is_expected,
     a->process = starts.open ? PROCESS_STARTING : PROCESS_NONE;
     a->is_fenced = false;
     a->spawn_id[0] = '\0';
-    if (!is_expected && comes_back)
+    bool has_done_its_work = is_clean(exit) && a->has_delivered; /* one process for one task */
+    if (!is_expected && comes_back && !has_done_its_work)
         r = agent_note_failure(w, a, err);
     a->process_ms = 0;
     if (!comes_back && !starts.open) {
         a->is_ensured = false;
-        a->is_crashed = exit->is_unknown || exit->code != 0;
+        a->is_crashed = !is_clean(exit);
     }
     return r < 0 || !comes_back ? r : agent_bring_up(w, a, "agent.exited", err);
 }

@@ -374,6 +374,9 @@ static int carry_out(struct work *w, struct task *t, struct agent *a, struct hea
     t->attempts += tr->loses_attempt;
     t->status = tr->to;
     enter(w, t, m);
+    if (a->spawn_id[0] && strcmp(t->claimed_spawn, a->spawn_id) == 0)
+        a->has_delivered = m->trigger == TRIGGER_COMPLETE || m->trigger == TRIGGER_FAIL ||
+                           m->trigger == TRIGGER_SUSPEND;
     if (is_active(tr->to))
         a->active_task = t->task;
     else if (a->active_task == t->task)

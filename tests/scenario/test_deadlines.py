@@ -209,9 +209,31 @@ def test_an_idle_agent_that_fails_comes_back_as_its_kind_says(s):
         advance(s, 1)
         what = f"{policy}, code {code}"
         eq(len(starts_of(m.poll())), int(comes_back), f"{what}: starts")
-        eq(agent_of(s, c)["restarts"], int(comes_back), f"{what}: restarts that are counted")
+        eq(agent_of(s, c)["restarts"], int(comes_back and code != 0), f"{what}: failures that are counted")
         told = kinds_in(s, c, "watch.agent.exited")
         eq(told, [], f"{what}: no restart is told that was not waited for")
+        s.call("conversation.end", conversation=c)
+        m.obey()
+
+
+@manual()
+def test_a_process_that_ends_after_its_task_is_done_has_not_failed(s):
+    """One process for each task: as many as there are tasks, and the breaker stays closed."""
+    for policy in ("always", "on-failure"):
+        m = Machine(s, kinds=[kind(restart=policy)])
+        c = wanted(s, desired="auto")
+        for _ in range(2 * BURST):
+            give(s, c)
+        for i in range(2 * BURST):
+            spawn = m.boot()
+            agent = m.agent(spawn)
+            agent.call("participant.join", conversation=c, role="a", connectionId=f"p{i}")
+            got = agent.call("task.claim", conversation=c, role="a", connectionId=f"p{i}")["task"]
+            for verb in ("start", "complete"):
+                agent.call(f"task.{verb}", task=got["task"], epoch=got["epoch"])
+            m.exited(spawn, {"code": 0})
+        eq(agent_of(s, c)["restarts"], 0, "failures")
+        eq(len(starts_of(m.poll())), int(policy == "always"), f"{policy}: is it up when all is done")
         s.call("conversation.end", conversation=c)
         m.obey()
 

@@ -218,14 +218,16 @@ static bool is_lost(const struct sim *s, const char *machine)
     return m < 0 || !s->oracle->has_registered[m] || s->oracle->is_lost[m];
 }
 
-/* A person wants it up, or work does, or its kind, once it has failed: all but the third, which is
- * `restart never`, if its machine is known to say so. */
+/* A person wants it up, or work does, or its kind, if its machine is known to say so: the second is
+ * `restart always` and wants whatever should be up, the third is `restart never`. What has failed
+ * is to come back with all but the third. */
 static bool is_wanted(const struct sim *s, const struct row *r)
 {
-    int m = why_machine(r->machine);
-    bool is_never =
-        r->role % SIM_KINDS == 2 && !r->is_misspelt && m >= 0 && s->oracle->has_registered[m];
-    return r->task || is(r->desired, "running") || (r->is_managed && r->is_crashed && !is_never);
+    int m = why_machine(r->machine), kind = r->role % SIM_KINDS;
+    bool is_known = !r->is_misspelt && m >= 0 && s->oracle->has_registered[m];
+    bool is_never = is_known && kind == 2, is_always = is_known && kind == 1;
+    bool by_kind = r->is_crashed ? !is_never : is_always && r->is_ensured;
+    return r->task || is(r->desired, "running") || (r->is_managed && by_kind);
 }
 
 static bool has_any_registered(const struct sim *s)
