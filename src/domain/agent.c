@@ -479,8 +479,8 @@ int agent_may_run(struct work *w, const struct agent *a, bool *ret, struct err *
 static bool comes_back(const struct work *w, const struct agent *a)
 {
     enum restart_policy policy = machine_kind_of(w, a).restart;
-    return a->kind[0] && (a->is_crashed ? policy != RESTART_NEVER
-                                        : policy == RESTART_ALWAYS && a->is_ensured);
+    return a->kind[0] &&
+           (a->is_crashed ? policy != RESTART_NEVER : policy == RESTART_ALWAYS && a->is_ensured);
 }
 
 int agent_is_wanted(struct work *w, const struct agent *a, bool *ret, struct err *err)
