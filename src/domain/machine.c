@@ -499,6 +499,8 @@ static int from_row(struct work *w, struct query *q, struct err *err)
     if (r < 0)
         return err_set(err, ERR_INTERNAL, "machine %s is damaged", told.name);
     read_kinds(&told, kinds);
+    if (!told.is_online && !told.offline_ms) /* an older version did not store it */
+        told.offline_ms = w->now_ms;
     struct machine *m = add(w, &told);
     if (m->is_online)
         beat(w, m); /* nobody could beat while we were away (P16) */

@@ -6,7 +6,7 @@ and is stopped when the host comes back. A pinned agent waits, and a person can 
 Scripted machines play the hosts; the clock is the test's.
 """
 from crew import give, join, status
-from fleet import commands, kind_of, open_starts
+from fleet import commands, edit_store, kind_of, open_starts
 from reeve_test import check, eq, main
 from scripted_machine import FENCE_MS, TTL_MS, Machine, agent_of, kind, sight, starts_of, work
 from watch_model import advance, manual
@@ -187,6 +187,20 @@ def test_P16_a_restart_of_the_server_does_not_move_the_fence(s):
     m2.poll()
     given += lose(s, m1, m2, by_ms=FENCE_MS // 2 + 2)
     eq([x["type"] for x in given], ["start-agent"], "what m2 is told")
+
+
+@manual()
+def test_P16_a_machine_that_an_older_version_left_offline_has_the_whole_fence(s):
+    m1, m2, c, spawn = two(s)
+    lose(s, m1, m2, by_ms=TTL_MS + 1)
+    s.stop()
+    edit_store(s, "UPDATE machines SET offline_at = 0 WHERE machine = 'm1'")
+    s.start()
+    m1.reconnect(), m2.reconnect()
+    m2.poll()
+    eq(lose(s, m1, m2, by_ms=FENCE_MS - 1000), [], "what m2 is told")
+    eq((sight(s, c), m1.register()), ("unknown", []), "it may come back")
+    eq(sight(s, c), "running", "and has")
 
 
 # ---- a pinned agent ----
