@@ -14,7 +14,9 @@
  * counts, and a limit. Two functions turn them into a time: gaps_due_ms() counts watched time, and
  * is for whatever judges silence. all_time_until_ms() counts every millisecond, and asks for a row
  * of ALL_TIME_LIST, which says why. tools/check-deadlines refuses any other arithmetic with `now`,
- * so that a new deadline has to choose.
+ * so that a new deadline has to choose. (The time-out of a long poll is no deadline of this kind:
+ * it judges nobody, and runs on a clock that stands still while the machine sleeps:
+ * server/waits.h.)
  */
 #pragma once
 
@@ -55,13 +57,13 @@ struct gaps {
 const char *gap_kind_name(enum gap_kind kind);
 
 /* X(name, why): the deadlines that count time in which nobody watched. */
-#define ALL_TIME_LIST(X)                                                                           \
-    X(SESSION_BUDGET, "session.wall_clock is a budget of wall-clock time: it is spent, not shown") \
-    X(TASK_BUDGET, "task.max_seconds is a budget of wall-clock time: it is spent, not shown")      \
-    X(RESTART_WAIT, "a wait before a restart judges nobody; time that passed is time waited")      \
-    X(TOKEN, "a secret must not be good for longer because the server slept")                      \
-    X(KEY, "a key is kept for a day of its client's time, which goes on while the server sleeps")  \
-    X(ROW_RETRY, "a row that failed is tried again; nobody is judged")
+#define ALL_TIME_LIST(X)                                                                          \
+    X(SESSION_BUDGET, "session.wall_clock is a budget of wall-clock time, watched or not")        \
+    X(TASK_BUDGET, "task.max_seconds is a budget of wall-clock time, watched or not")             \
+    X(RESTART_WAIT, "the wait before a restart judges nobody")                                    \
+    X(TOKEN, "a token must not be good for longer because the server slept")                      \
+    X(KEY, "a key is kept for a day of its client's time, which goes on while the server sleeps") \
+    X(ROW_RETRY, "a row that failed is tried again; that judges nobody")
 
 enum all_time {
 #define X(name, why) ALL_TIME_##name,
