@@ -153,6 +153,9 @@ struct sim {
 
     struct fleet fleet;
     struct checker *checker;
+    struct peer *oracle_peer; /* of sim_ask_now(), while it asks; its answer is in the arena */
+    struct str oracle_answer;
+    struct arena *oracle_arena;
     struct oracle *oracle;
     bool stops_at_wrong_why; /* --why */
     bool traces;             /* tell everything on stderr */
