@@ -174,12 +174,29 @@ static bool moves(const struct agent *a, const struct agent *before)
 {
     bool is_elsewhere = a->pinned[0] && strcmp(a->pinned, before->pinned) != 0 &&
                         strcmp(a->pinned, a->machine) != 0;
-    return a->process != PROCESS_NONE && (is_elsewhere || strcmp(a->kind, before->kind) != 0);
+    return is_elsewhere || strcmp(a->kind, before->kind) != 0;
+}
+
+/* It has a process, or a start of it that was never confirmed may have come to one, where that can
+ * be found out and ended (P21). */
+static int may_have_process(struct method_context *c, const struct agent *a, bool *ret,
+                            struct err *err)
+{
+    struct starts starts;
+    struct str machine = str_of(a->machine);
+    int r = command_starts(c->work, a->conversation, str_of(a->role), &starts, err);
+    bool is_beyond_reach = machine.n && (machine_is_lost(c->work, machine) ||
+                                         (is_forced(c) && !machine_is_online(c->work, machine)));
+    *ret = !is_beyond_reach && (a->process != PROCESS_NONE || starts.spawn_id[0]);
+    return r;
 }
 
 static int change(struct method_context *c, struct agent *a, struct err *err)
 {
+    bool has_process = false;
     int r = agent_withdraw_start(c->work, a, err);
+    if (r == 0)
+        r = may_have_process(c, a, &has_process, err);
     if (r < 0)
         return r;
     struct agent before = *a;
@@ -188,12 +205,11 @@ static int change(struct method_context *c, struct agent *a, struct err *err)
     a->is_removed = false;
     set_text(c, a->kind, sizeof a->kind, "kind");
     set_text(c, a->pinned, sizeof a->pinned, "machine");
-    bool force = is_forced(c);
-    if (moves(a, &before) && !agent_is_beyond_reach(c->work, a, force))
+    if (has_process && moves(a, &before))
         return refuse_to_move(c->work, a, err);
     /* Who is sent to another machine, or let go to any, does not wait for a lost one. */
     bool is_sent = json_get(c->params, "machine") != NULL;
-    r = is_sent && agent_is_beyond_reach(c->work, a, force)
+    r = is_sent && agent_is_beyond_reach(c->work, a, is_forced(c))
             ? agent_give_up_process(c->work, a, "moved_by_user", err)
             : agent_store(c->work, a, "set", err);
     if (r == 0)

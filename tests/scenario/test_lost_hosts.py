@@ -8,7 +8,7 @@ Scripted machines play the hosts; the clock is the test's.
 from crew import give, join, status
 from fleet import commands, edit_store, kind_of, open_starts
 from reeve_test import check, eq, main
-from scripted_machine import FENCE_MS, TTL_MS, Machine, agent_of, kind, sight, starts_of, work
+from scripted_machine import DEADLINE_MS, FENCE_MS, TTL_MS, Machine, agent_of, kind, sight, starts_of, work
 from watch_model import advance, manual
 
 UNLIMITED = {"runtime_controls": {"session_wall_clock_seconds": 0}, "watchdog": {"disabled": True}}
@@ -265,6 +265,30 @@ def test_a_person_stops_starts_and_removes_after_the_fence_at_once(s):
     lose(s, m2)
     s.call("agent.set", conversation=c, role="a", removed=True)
     eq((s.call("agent.list", conversation=c)["agents"], commands(s, c, closedAt=None)), ([], []), "removed")
+
+
+@manual()
+def test_P21_who_may_have_a_process_that_can_be_asked_is_not_moved(s):
+    """A start that was not confirmed in time has come to a process all the same, and that listens."""
+    m1 = Machine(s, "m1", kinds=[kind(ready="notify")])
+    c = wanted(s)
+    spawn = m1.boot()
+    m2 = Machine(s, "m2", kinds=[kind(ready="notify")])
+    agent = m1.agent(spawn)
+    join(agent, c, connection="p")
+    for _ in range(DEADLINE_MS // 30_000 + 1):
+        advance(s, 30_000)
+        m1.poll(), m2.poll()
+        agent.call("participant.heartbeat", conversation=c, role="a", connectionId="p")
+    check([e for e in s.events(c) if kind_of(e) == "watch.command.expired"], "its start has expired")
+    error = s.refused("INVALID_TRANSITION", "agent.set", conversation=c, role="a", machine="m2")
+    eq(error.data["allowed"], ["agent.stop"], "what is allowed")
+    s.call("agent.stop", conversation=c, role="a")
+    m1.obey()
+    s.call("agent.set", conversation=c, role="a", machine="m2")
+    s.call("agent.start", conversation=c, role="a")
+    m2.spawn(*m2.poll())
+    eq((spawn in m1.processes, agent_of(s, c)["machine"]), (False, "m2"), "one after the other")
 
 
 # ---- machine.forget ----
